@@ -6,21 +6,29 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import typer.testing
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from duly.cli import app
+from duly.cli.lazy_group import LazyGroup
 from duly.errors import DulyError
 from tests.support.processes import PYTHON, Program, plain_environment
 from tests.support.tiers import is_fast_test_running
 
-__all__ = ["DULY", "CommandLine"]
+__all__ = ["DULY", "CommandLine", "load_all_commands"]
 
 DULY = (*PYTHON, "-m", "duly")
 setattr(typer.testing, "_get_command", cache(get_command))  # noqa: B010 (CliRunner builds all commands every time: 25 ms)
+
+
+def load_all_commands() -> LazyGroup:
+    """Return the top-level group with every command imported."""
+    group = cast("LazyGroup", get_command(app))
+    group.load_all()
+    return group
 
 
 class CommandLine:
@@ -34,8 +42,8 @@ class CommandLine:
         """Run a command in this process; return how it ended."""
 
         def invoke() -> Result:
-            words = [str(argument) for argument in arguments]
-            return CliRunner().invoke(app, words, input=stdin, env=self.environment, prog_name="duly")
+            texts = [str(argument) for argument in arguments]
+            return CliRunner().invoke(app, texts, input=stdin, env=self.environment, prog_name="duly")
 
         if not is_loop_running():
             return invoke()
@@ -68,13 +76,13 @@ class CommandLine:
         """Start a command as a process."""
         return Program([*DULY, *map(str, arguments)], environment=plain_environment(**self.environment, **environment))
 
-    def run_worker(self, *kinds: str) -> None:
-        """Run one cycle of a worker for each of these kinds of work: in process in a fast test, else as a process."""
-        for kind in kinds:
+    def run_worker(self, *work_types: str) -> None:
+        """Run one cycle of a worker for each of these types of work: in process in a fast test, else as a process."""
+        for work_type in work_types:
             if is_fast_test_running():
-                self.output("worker", "--once", "--only", kind)
+                self.output("worker", "--once", "--only", work_type)
             else:
-                worker = self.process("worker", "--once", "--only", kind)
+                worker = self.process("worker", "--once", "--only", work_type)
                 assert worker.returncode == 0, worker.stderr
 
 

@@ -1,4 +1,4 @@
-"""The `duly` command. Each subcommand lives in a module of its own and is imported only when it runs."""
+"""The `duly` command. Each subcommand is defined in a module of its own, which is imported when it runs."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from duly.cli.app import app
 from duly.errors import DulyError
-from duly.formatting import COMMAND_VARIABLE, as_called
+from duly.formatting import COMMAND_VARIABLE, rewrite_commands
 
 __all__ = ["app", "main"]
 
@@ -16,19 +16,19 @@ NAME = "duly"
 
 
 def main() -> None:
-    """Run the command line; an error of ours becomes one message and its exit status."""
-    os.environ.setdefault(COMMAND_VARIABLE, called_as(sys.argv[0]))
+    """Run the command line; a DulyError becomes one message and its exit status."""
+    os.environ.setdefault(COMMAND_VARIABLE, invocation_name(sys.argv[0]))
     try:
         app(prog_name="duly")
     except DulyError as error:
-        tell(error)
+        print_error(error)
         sys.exit(error.exit_status)
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def called_as(program: str) -> str:
-    """What a person can type to call us again: the name alone where the shell finds us by it."""
+def invocation_name(program: str) -> str:
+    """Return what a user can type to run us again: the name alone if it is on the PATH."""
     path = Path(program)
     if path.name != NAME:
         return NAME  # python -m duly
@@ -36,11 +36,11 @@ def called_as(program: str) -> str:
     return NAME if found and Path(found).absolute() == path.absolute() else program
 
 
-def tell(error: DulyError) -> None:
-    """The error for a person, or with `--json` for a program; where it came from goes before it."""
+def print_error(error: DulyError) -> None:
+    """Print an error after its notes; with `--json` to standard output, as JSON."""
     for note in getattr(error, "__notes__", ()):
         print(note, file=sys.stderr)
-    message = as_called(str(error))
+    message = rewrite_commands(str(error))
     if "--json" in sys.argv:
         print(json.dumps({"error": {"code": error.code, "message": message}}))
     else:

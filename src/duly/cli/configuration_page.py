@@ -1,4 +1,4 @@
-"""docs/configuration.md, made from the settings themselves."""
+"""docs/configuration.md, generated from the settings."""
 
 from typing import cast
 
@@ -10,10 +10,10 @@ BEGINNING = """\
 # Settings
 
 Every setting is an environment variable, read once when a command starts. A bad value is refused with its name, the
-value and the fix; an empty variable is as good as none. A variable that begins with `DULY_` and is none of these is
-named once at the start, with the one that was probably meant, and ignored.
+value and the fix; an empty variable counts as unset. A variable that begins with `DULY_` and is none of these is
+ignored, after one warning that names the closest setting.
 
-This page is made from `src/duly/settings.py`; to write it anew:
+This page is generated from `src/duly/settings.py`; to regenerate it:
 `DULY_UPDATE_GOLDEN=1 ./duly test tests/fast/docs/test_configuration_page.py`
 """
 
@@ -29,33 +29,33 @@ word `test`.
 
 
 def render_page() -> str:
-    """The whole page, one table for each section."""
+    """Render the page, with one table per section."""
     return "\n".join([BEGINNING, *map(render_section, Section), END])
 
 
 def render_section(section: Section) -> str:
-    """A heading and the table of its settings."""
-    rows = [render_row(name) for name in Settings.model_fields if extra_of(name)["section"] == section]
+    """Render the heading and the table of a section."""
+    rows = [render_row(name) for name in Settings.model_fields if page_metadata(name)["section"] == section]
     head = ["| variable | default | what it does | must be |", "|---|---|---|---|"]
     return "\n".join([f"## {section}", "", *head, *rows, ""])
 
 
 def render_row(name: str) -> str:
-    """One setting as a line of the table."""
+    """Render a setting as a row of the table."""
     variables = ", ".join(f"`{variable}`" for variable in variables_of(name))
     description = Settings.model_fields[name].description
-    accepted = accepted_by(name).replace("_", r"\_")  # two bare ones would put the words between them in italics
+    accepted = accepted_by(name).replace("_", r"\_")  # two of them would put the text between them in italics
     return f"| {variables} | {render_default(name)} | {description} | {accepted} |"
 
 
 def render_default(name: str) -> str:
-    """What holds when nothing is set: in words, or else as it would be written in the environment."""
-    if unset := extra_of(name)["unset"]:
+    """Render the default: its description, or else the value as it would be written in the environment."""
+    if unset := page_metadata(name)["unset"]:
         return unset
     default = Settings.model_fields[name].get_default(call_default_factory=True, validated_data={})
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 
-def extra_of(name: str) -> dict[str, str]:
-    """What a field carries for this page alone."""
+def page_metadata(name: str) -> dict[str, str]:
+    """Return what a field declares for this page alone."""
     return cast("dict[str, str]", Settings.model_fields[name].json_schema_extra)

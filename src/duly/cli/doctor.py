@@ -1,4 +1,4 @@
-"""`duly doctor`: what is well, what is not, and what to do about it."""
+"""`duly doctor`: check an installation and say how to fix it."""
 
 import json
 import sys
@@ -6,44 +6,55 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from duly.cli.opening import open_existing
-from duly.doctor import Finding, Verdict, examine
+import typer
+
+from duly.cli.existing_database import open_existing
+from duly.cli.options import Json
+from duly.doctor import Finding, Verdict, run_checks
 from duly.errors import Unavailable
-from duly.formatting import as_called
+from duly.formatting import rewrite_commands
 from duly.settings import Settings, load_settings
 
-__all__ = ["run_doctor"]
+__all__ = ["app"]
+
+app = typer.Typer()
 
 PROBLEMS_FOUND = 1
 
 
-def run_doctor(as_json: bool) -> None:
-    """Examine, and tell each finding as it comes; exit 0 when none is bad, 1 when one is, 69 without a database."""
+@app.command("doctor")
+def run_doctor(as_json: Json = False) -> None:
+    """Check the server, the settings and the workers, and print how to fix problems.
+
+    Exit 1 if a finding is bad, 69 if the database does not answer.
+
+    Example: duly doctor --json
+    """
     settings = load_settings()
     findings: list[Finding] = []
-    answered = True
+    is_available = True
 
-    def tell(finding: Finding) -> None:
+    def report(finding: Finding) -> None:
         findings.append(finding)
         if not as_json:
-            print(line_of(finding), flush=True)
+            print(format_finding(finding), flush=True)
 
     try:
         with open_existing(settings) as database:
-            for finding in examine(database.dsn, settings):
-                tell(finding)
+            for finding in run_checks(database.dsn, settings):
+                report(finding)
     except Unavailable as error:
-        answered = False
-        tell(lost(error, settings))
-    print(json.dumps([asdict(finding) for finding in findings]) if as_json else sum_of(findings))
-    if not answered:
+        is_available = False
+        report(connection_finding(error, settings))
+    print(json.dumps([asdict(finding) for finding in findings]) if as_json else format_summary(findings))
+    if not is_available:
         sys.exit(Unavailable.exit_status)
     if any(finding.verdict is Verdict.BAD for finding in findings):
         sys.exit(PROBLEMS_FOUND)
 
 
-def lost(error: Unavailable, settings: Settings) -> Finding:
-    """The one finding about a database that does not answer; of a server's log that comes with it, the last line."""
+def connection_finding(error: Unavailable, settings: Settings) -> Finding:
+    """Return the finding about a database that does not answer, with the last line of the server's log."""
     first, *rest = str(error).splitlines()
     found = " ".join([first, *(line.strip() for line in rest[-1:])])
     fix = "start the server, or set DATABASE_URL to where it is"
@@ -52,13 +63,13 @@ def lost(error: Unavailable, settings: Settings) -> Finding:
     return Finding("connection", Verdict.BAD, found, fix)
 
 
-def line_of(finding: Finding) -> str:
-    """A finding as one line: the verdict, the check, the figure, the fix."""
-    fix = f"; fix: {as_called(finding.fix)}" if finding.fix else ""
+def format_finding(finding: Finding) -> str:
+    """Format a finding on one line: verdict, check, figure and fix."""
+    fix = f"; fix: {rewrite_commands(finding.fix)}" if finding.fix else ""
     return f"{finding.verdict:5} {finding.check:22} {finding.found}{fix}"
 
 
-def sum_of(findings: Sequence[Finding]) -> str:
-    """How many of each verdict."""
+def format_summary(findings: Sequence[Finding]) -> str:
+    """Format how many findings have each verdict."""
     count = Counter(finding.verdict for finding in findings)
     return "duly: " + ", ".join(f"{count[verdict]} {verdict}" for verdict in Verdict)

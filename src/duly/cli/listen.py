@@ -1,17 +1,17 @@
-"""The socket the API listens on, opened before the server starts so that its address is known and kept."""
+"""The socket of the API, opened before the server starts, so that its address is known and survives restarts."""
 
 import socket
 
 from duly.errors import PortTaken
 from duly.settings import DEFAULT_PORT
 
-__all__ = ["address_of", "listen"]
+__all__ = ["listen", "listener_url"]
 
 BACKLOG = 256
 
 
 def listen(host: str, port: int | None) -> socket.socket:
-    """Listen on the wanted port; without a wish on the usual one, or any free one when that is taken."""
+    """Listen on this port; without one on the default port, or on any free one if that is in use."""
     if port is not None:
         return bind(host, port)
     try:
@@ -21,7 +21,7 @@ def listen(host: str, port: int | None) -> socket.socket:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """One listening socket, or PortTaken."""
+    """Return a listening socket, or raise PortTaken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -32,7 +32,7 @@ def bind(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def address_of(listener: socket.socket) -> str:
-    """The address a person can open."""
+def listener_url(listener: socket.socket) -> str:
+    """Return the URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

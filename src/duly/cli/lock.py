@@ -1,6 +1,6 @@
-"""`duly lock`: one resolution, written as a hash-only lock cut into groups, and as uv's pins.
+"""`duly lock`: resolve once, and write a hash-only lock divided into groups, and uv's pins.
 
-    pyproject.toml --uv lock--> uv.lock (thrown away: it records addresses)
+    pyproject.toml --uv lock--> uv.lock (thrown away: it contains URLs)
                                    +--uv export per group--> requirements.lock        what the launcher installs
                                    +------------------------> constraint-dependencies  so `uv sync` picks the same
 
@@ -18,12 +18,17 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from duly.cli.options import Json
 from duly.errors import Misconfigured
 from duly.launcher import CORE, EXTRAS, ROOT, name_of, sections, write_whole
 
-__all__ = ["problems_of_locks", "run_lock"]
+__all__ = ["app", "find_lock_problems", "write_locks"]
+
+app = typer.Typer()
 
 HEADER = """\
 # Every package duly installs, by hash. Made by `./duly lock`; do not edit.
@@ -31,10 +36,24 @@ HEADER = """\
 """
 BEGIN, END = "# pins: begin (made by `./duly lock`)\n", "# pins: end\n"
 LOCK_FILES = ("*.lock", "*lock*.json", "*lock*.y*ml", "pylock*", "requirements*")
-ADDRESS = re.compile(r"[a-z+]+://|^\s*(-i|-f|--(extra-)?index-url|--find-links|--trusted-host)\b", re.MULTILINE)
+URL = re.compile(r"[a-z+]+://|^\s*(-i|-f|--(extra-)?index-url|--find-links|--trusted-host)\b", re.MULTILINE)
 
 
-def run_lock(upgrade: bool, as_json: bool) -> None:
+@app.command("lock")
+def lock(
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="Upgrade to the newest versions instead of keeping the pinned ones.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Regenerate requirements.lock and uv's pins from pyproject.toml.
+
+    Example: duly lock --upgrade
+    """
+    write_locks(upgrade=upgrade, as_json=as_json)
+
+
+def write_locks(upgrade: bool, as_json: bool) -> None:
     """Resolve everything first, then write both files."""
     with tempfile.TemporaryDirectory() as directory:
         project = Path(directory)
@@ -52,39 +71,39 @@ def run_lock(upgrade: bool, as_json: bool) -> None:
 
 
 def uv(project: Path, *arguments: str) -> str:
-    """Run uv on the project, as its user configured it, but never with an address of its own making."""
+    """Run uv on the project with the user's configuration; return its output."""
     program = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
     command = [program, *arguments, "--project", str(project)]
     environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
-    answer = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
-    if answer.returncode:
-        raise Misconfigured(f"uv {arguments[0]} failed:\n{answer.stderr.strip()}")
-    return answer.stdout
+    result = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
+    if result.returncode:
+        raise Misconfigured(f"uv {arguments[0]} failed:\n{result.stderr.strip()}")
+    return result.stdout
 
 
-def export(project: Path, *choice: str) -> dict[str, str]:
-    """The packages of a choice of groups: requirement (with its marker) to entry (with its hashes)."""
+def export(project: Path, *groups: str) -> dict[str, str]:
+    """Return the packages of these groups: requirement (with its marker) to entry (with its hashes)."""
     options = ("--frozen", "--no-default-groups", "--no-emit-project", "--no-annotate", "--no-header")
-    text = uv(project, "export", "--format", "requirements.txt", *options, *choice)
+    text = uv(project, "export", "--format", "requirements.txt", *options, *groups)
     entries = by_requirement(entry for _, entry in sections(text))
-    if bare := [requirement for requirement, entry in entries.items() if "--hash=" not in entry]:
-        raise Misconfigured(f"the index in use gives no hashes for {', '.join(bare)}; lock with one that does")
+    if unhashed := [requirement for requirement, entry in entries.items() if "--hash=" not in entry]:
+        raise Misconfigured(f"the index in use gives no hashes for {', '.join(unhashed)}; lock with one that does")
     return entries
 
 
 def by_requirement(entries: Iterable[str]) -> dict[str, str]:
-    """Entries under their requirement, in the order of their names."""
-    found = {requirement_of(entry): entry for entry in entries}
+    """Map requirements to entries, sorted by name."""
+    found = {strip_hashes(entry): entry for entry in entries}
     return dict(sorted(found.items(), key=lambda item: (name_of(item[0]), item[0])))
 
 
-def requirement_of(entry: str) -> str:
-    """`name==version ; marker` without the hashes."""
+def strip_hashes(entry: str) -> str:
+    """Return an entry's `name==version ; marker` without the hashes."""
     return entry.split("\\")[0].strip()
 
 
 def render(everything: dict[str, str], groups: dict[str, dict[str, str]]) -> str:
-    """The entries under the groups that need them; what only work on duly needs goes under dev."""
+    """Render the entries under the groups that need them; development dependencies go under dev."""
     under: dict[tuple[str, ...], list[str]] = defaultdict(list)
     names = {group: {name_of(requirement) for requirement in packages} for group, packages in groups.items()}
     for requirement, entry in everything.items():
@@ -95,36 +114,38 @@ def render(everything: dict[str, str], groups: dict[str, dict[str, str]]) -> str
 
 
 def without_pins(pyproject: str) -> str:
-    """pyproject.toml as people write it."""
+    """Remove the generated pins from pyproject.toml."""
     return re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), "", pyproject, flags=re.DOTALL)
 
 
 def with_pins(pyproject: str, everything: dict[str, str]) -> str:
-    """pyproject.toml with uv held to the lock's versions."""
+    """Pin uv to the versions of the lock in pyproject.toml."""
     pins = "".join(f'    "{requirement}",\n' for requirement in everything)
     block = f"{BEGIN}constraint-dependencies = [\n{pins}]\n{END}"
     return without_pins(pyproject).replace("[tool.uv]\n", f"[tool.uv]\n{block}", 1)
 
 
-def problems_of_locks(root: Path) -> list[str]:
-    """What is wrong with the lock files of a checkout; nothing is fetched to find out."""
+def find_lock_problems(root: Path) -> list[str]:
+    """List what is wrong with the lock files of a checkout, without network access."""
     problems = [
-        f"{path.relative_to(root)} contains an address ({found[0].strip()}); make it with ./duly lock"
-        for path in lock_files(root)
-        if (found := ADDRESS.search(path.read_text()))
+        f"{path.relative_to(root)} contains a URL ({found[0].strip()}); regenerate it with ./duly lock"
+        for path in list_lock_files(root)
+        if (found := URL.search(path.read_text()))
     ]
     pyproject = tomllib.loads((root / "pyproject.toml").read_text())
-    locked = {requirement_of(entry) for _, entry in sections((root / "requirements.lock").read_text())}
+    locked = {strip_hashes(entry) for _, entry in sections((root / "requirements.lock").read_text())}
     if locked != set(pyproject["tool"]["uv"].get("constraint-dependencies", [])):
         problems.append("requirements.lock and the pins in pyproject.toml differ; run ./duly lock")
-    missing = declared(pyproject) - {name_of(requirement) for requirement in locked}
+    missing = list_dependencies(pyproject) - {name_of(requirement) for requirement in locked}
     if missing:
-        problems.append(f"pyproject.toml asks for {', '.join(sorted(missing))}, not in the lock; run ./duly lock")
+        problems.append(
+            f"pyproject.toml requires {', '.join(sorted(missing))}, which is not in the lock; run ./duly lock"
+        )
     return problems
 
 
-def lock_files(root: Path) -> list[Path]:
-    """The lock files git tracks, or would."""
+def list_lock_files(root: Path) -> list[Path]:
+    """List the lock files that git tracks, or would track."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *LOCK_FILES]
     listed = subprocess.run(command, cwd=root, capture_output=True, text=True)
     if listed.returncode:
@@ -132,13 +153,14 @@ def lock_files(root: Path) -> list[Path]:
     return [root / name for name in listed.stdout.split("\0") if name and (root / name).is_file()]
 
 
-def declared(pyproject: dict[str, Any]) -> set[str]:
-    """The names of every direct dependency."""
+def list_dependencies(pyproject: dict[str, Any]) -> set[str]:
+    """Return the names of all direct dependencies."""
     project: dict[str, Any] = pyproject["project"]
     lists: list[list[str]] = [
         project["dependencies"],
         *project["optional-dependencies"].values(),
         *pyproject["dependency-groups"].values(),
     ]
-    words = [word for some in lists for word in some]
-    return {re.split(r"[^A-Za-z0-9._-]", word)[0].lower().replace("_", "-") for word in words} - {"duly"}
+    specifiers = [specifier for group in lists for specifier in group]
+    names = {re.split(r"[^A-Za-z0-9._-]", specifier)[0] for specifier in specifiers}
+    return {name.lower().replace("_", "-") for name in names} - {"duly"}

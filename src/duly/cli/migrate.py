@@ -1,23 +1,44 @@
-"""`duly migrate`: the database brought to a revision."""
+"""`duly migrate`: migrate the database to a revision."""
 
 import json
 import sys
+from typing import Annotated
 
 import typer
 
-from duly.cli.opening import warn_of_unknown_variables
-from duly.db.location import open_database, version_of
+from duly.cli.existing_database import print_warning, warn_of_unknown_variables
+from duly.cli.options import Json
+from duly.db.location import fetch_server_version, open_database
 from duly.db.migrate import count_rows_to_drop, direct_dsn, migrate, migration_sql
 from duly.db.migrations import Names, names_of
 from duly.errors import InvalidArgument
 from duly.logging import configure_logs
 from duly.settings import load_settings
 
-__all__ = ["run_migrate"]
+__all__ = ["app"]
+
+app = typer.Typer()
 
 
-def run_migrate(to: str, as_sql: bool, yes: bool, as_json: bool) -> None:
-    """Migrate, after asking before rows are dropped; or print the SQL for an empty database."""
+@app.command("migrate")
+def run_migrate(
+    to: Annotated[
+        str, typer.Option(help="The revision to migrate to, up or down; `base` removes everything.")
+    ] = "head",
+    as_sql: Annotated[
+        bool, typer.Option("--sql", help="Print the SQL for an empty database instead of running it.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before a downgrade that drops tables with rows.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Migrate the database to a revision in one transaction, with short lock timeouts.
+
+    A downgrade that drops tables with rows lists them and asks first; without a terminal it needs --yes.
+
+    Example: duly migrate --sql > duly.sql
+    """
     settings = load_settings()
     if settings.log_level == "debug":
         configure_logs(settings, sys.stderr)
@@ -26,21 +47,21 @@ def run_migrate(to: str, as_sql: bool, yes: bool, as_json: bool) -> None:
         return
     warn_of_unknown_variables()
     with open_database(settings) as database:
-        version_of(database.dsn)
+        fetch_server_version(database.dsn)
         dsn, names = direct_dsn(settings, database), names_of(settings)
         if not yes:
-            ask_before_dropping(dsn, names, to, may_ask=is_terminal() and not as_json)
-        revision = migrate(dsn, names, to, report=complain)
+            confirm_drop(dsn, names, to, can_ask=is_terminal() and not as_json)
+        revision = migrate(dsn, names, to, report=print_warning)
     print(json.dumps({"revision": revision}) if as_json else f"duly: the database is at {revision or 'base'}")
 
 
-def ask_before_dropping(dsn: str, names: Names, to: str, may_ask: bool) -> None:
-    """Name what a downgrade would drop and have it confirmed; refuse where there is nobody to ask."""
+def confirm_drop(dsn: str, names: Names, to: str, can_ask: bool) -> None:
+    """List the rows that a downgrade would drop and ask; raise InvalidArgument if there is no terminal."""
     counts = count_rows_to_drop(dsn, names, to)
     if not counts:
         return
     total = f"{sum(counts.values()):,} rows in {len(counts)} tables"
-    if not may_ask:
+    if not can_ask:
         listed = ", ".join(f"{table} {rows:,}" for table, rows in counts.items())
         raise InvalidArgument(f"--to {to} drops {total}: {listed}; nothing was changed; to drop them, add --yes")
     for table, rows in counts.items():
@@ -49,10 +70,5 @@ def ask_before_dropping(dsn: str, names: Names, to: str, may_ask: bool) -> None:
 
 
 def is_terminal() -> bool:
-    """Is there a person to ask?"""
+    """Return whether there is a user to ask."""
     return sys.stdin.isatty()
-
-
-def complain(message: str) -> None:
-    """Something a person may want to know while it goes on."""
-    print(f"duly: {message}", file=sys.stderr, flush=True)

@@ -1,75 +1,113 @@
-"""`duly partitions`: the months of the scheduler's runs, looked at, made, archived and dropped."""
+"""`duly partitions`: the monthly partitions of the scheduler's runs."""
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
+
+import typer
 
 from duly.apps.scheduler import partitions
-from duly.apps.scheduler.partitions import Part, read_month
-from duly.cli.asking import as_owner
-from duly.cli.shown import print_table, to_json
-from duly.cli.writing import whole_file, write_pages
+from duly.apps.scheduler.partitions import Partition, parse_month
+from duly.cli.database_call import call_as_owner
+from duly.cli.file_output import atomic_file, write_pages
+from duly.cli.options import Json, new_group
+from duly.cli.output import print_table, to_json
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument
-from duly.formatting import counted
+from duly.formatting import pluralize
 
-__all__ = ["archive_partition", "create_partitions", "drop_partition", "list_partitions"]
+__all__ = ["app"]
+
+app = new_group("Monthly partitions of the scheduler's runs: create, archive and drop them.")
 
 DEFAULT_AHEAD = 3
+MonthName = Annotated[str, typer.Argument(metavar="MONTH", help="The month in UTC, such as 2025-01.")]
 
 
-def list_partitions(as_json: bool) -> None:
-    """Show the months and what lies in them."""
-    found = as_owner(partitions.list_months)
+@app.command("list")
+def list_partitions(as_json: Json = False) -> None:
+    """List the partitions with their runs and open runs; ~ marks an estimate.
+
+    Example: duly partitions list
+    """
+    found = call_as_owner(partitions.list_months)
     if as_json:
-        print(to_json([asdict(part) for part in found]))
+        print(to_json([asdict(partition) for partition in found]))
         return
-    print_table(("partition", "from", "to", "runs", "open"), [row_of(part) for part in found])
+    print_table(("partition", "from", "to", "runs", "open"), [to_row(partition) for partition in found])
 
 
-def create_partitions(month: str | None, ahead: int | None, as_json: bool) -> None:
-    """Make months that are not there."""
+def to_row(partition: Partition) -> list[object]:
+    """Convert a partition to a row of the table; its bounds are midnights in UTC."""
+    first, end = (f"{at:%Y-%m-%d}" if at else None for at in (partition.first_at, partition.end_at))
+    runs = f"{'~' if partition.is_estimate else ''}{partition.runs}"
+    return [partition.part, first, end, runs, partition.open_runs]
+
+
+@app.command("create")
+def create_partitions(
+    month: Annotated[
+        str | None, typer.Argument(metavar="MONTH", help="Only this month, in UTC, such as 2027-01.")
+    ] = None,
+    ahead: Annotated[
+        int | None, typer.Option(min=0, max=120, metavar="N", help="This month and the N next ones. Default: 3.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Create missing partitions, and move their runs there from the default partition.
+
+    Example: duly partitions create --ahead 12
+    """
     if month is not None and ahead is not None:
-        raise InvalidArgument(f"{month} and --ahead {ahead}: say one of the two")
+        raise InvalidArgument(f"{month} and --ahead {ahead}: give one of the two")
     if month is not None:
-        wanted = read_month(month)
-        made = int(as_owner(lambda pool: partitions.create_month(pool, wanted)))
+        parsed = parse_month(month)
+        created = int(call_as_owner(lambda pool: partitions.create_month(pool, parsed)))
     else:
         months = DEFAULT_AHEAD if ahead is None else ahead
-        made = as_owner(lambda pool: partitions.create_ahead(pool, months))
-    print(to_json({"created": made}) if as_json else f"created   {counted(made, 'partition', 'partitions')}")
+        created = call_as_owner(lambda pool: partitions.create_ahead(pool, months))
+    print(to_json({"created": created}) if as_json else f"created   {pluralize(created, 'partition', 'partitions')}")
 
 
-def archive_partition(month: str, out: Path, as_json: bool) -> None:
-    """Write the runs of a month to a file."""
-    wanted = read_month(month)
+@app.command("archive")
+def archive_partition(
+    month: MonthName,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write; it must not exist.")],
+    as_json: Json = False,
+) -> None:
+    """Write the runs of a past month to a file, one JSON document per line, in order, synced to disk.
+
+    Refused before the month is over and while it has open runs. Deletes nothing: see duly partitions drop.
+
+    Example: duly partitions archive 2025-01 --out runs-2025-01.jsonl
+    """
+    parsed = parse_month(month)
 
     async def write(pool: Pool, file: BinaryIO) -> int:
-        return await write_pages("archiving runs", partitions.archive_month(pool, wanted), file)
+        return await write_pages("archiving runs", partitions.archive_month(pool, parsed), file)
 
-    with whole_file(out, replace=False) as file:
-        runs = as_owner(lambda pool: write(pool, file))
-    told = {"month": str(wanted), "runs": runs, "file": str(out)}
-    print(to_json(told) if as_json else f"archived  {counted(runs, 'run', 'runs')} of {wanted} to {out}")
+    with atomic_file(out, replace=False) as file:
+        runs = call_as_owner(lambda pool: write(pool, file))
+    document = {"month": str(parsed), "runs": runs, "file": str(out)}
+    print(to_json(document) if as_json else f"archived  {pluralize(runs, 'run', 'runs')} of {parsed} to {out}")
 
 
-def drop_partition(month: str, yes: bool, as_json: bool) -> None:
-    """Drop a month, once somebody said so twice."""
-    wanted = read_month(month)
+@app.command("drop")
+def drop_partition(
+    month: MonthName,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm that these runs are deleted for good.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Drop a past month without open runs. Answers, expenses and idempotency keys stay, so no period runs again.
+
+    Example: duly partitions drop 2025-01 --yes
+    """
+    parsed = parse_month(month)
     if not yes:
         raise InvalidArgument(
-            f"the runs of {wanted} would go for good: write them to a file with duly partitions archive {wanted} "
-            f"--out runs-{wanted}.jsonl, then say --yes"
+            f"this deletes the runs of {parsed} for good: write them to a file with duly partitions archive {parsed} "
+            f"--out runs-{parsed}.jsonl, then add --yes"
         )
-    runs = as_owner(lambda pool: partitions.drop_month(pool, wanted))
-    told = {"month": str(wanted), "runs": runs}
-    print(to_json(told) if as_json else f"dropped   {wanted} with {counted(runs, 'run', 'runs')}; the keys stay")
-
-
-# Within ---------------------------------------------------------------------------------------------------------------
-
-
-def row_of(part: Part) -> list[object]:
-    """A partition as a row of the table: its bounds are midnights of UTC."""
-    first, end = (f"{at:%Y-%m-%d}" if at else None for at in (part.first_at, part.end_at))
-    return [part.part, first, end, f"{'~' if part.is_estimate else ''}{part.runs}", part.open_runs]
+    runs = call_as_owner(lambda pool: partitions.drop_month(pool, parsed))
+    document = {"month": str(parsed), "runs": runs}
+    print(to_json(document) if as_json else f"dropped   {parsed} with {pluralize(runs, 'run', 'runs')}; the keys stay")

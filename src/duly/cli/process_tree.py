@@ -4,8 +4,8 @@
          +-- worker     duly worker
          +-- bot        duly bot, where it has a token and no webhook
 
-A component ends when it is told (SIGTERM), when the tree has waited long enough (SIGKILL), or when the tree itself is
-gone (the lifeline). It runs in a process group of its own, so Ctrl-C reaches the tree first and the tree decides.
+A component ends on SIGTERM, on SIGKILL after its time to stop, or when the tree itself is gone (the lifeline). It runs
+in a process group of its own, so that Ctrl-C reaches only the tree, and the tree decides.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from duly.executors import lifeline
 
 __all__ = ["Component", "run_tree"]
 
-HURRY_SECONDS = 5.0  # how long it may take when it is told a second time
+HURRY_SECONDS = 5.0  # time to stop after a second signal
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 10.0
 HEALTHY_SECONDS = 30.0
@@ -35,7 +35,7 @@ class Component:
     arguments: Sequence[str]
     environment: dict[str, str]
     descriptors: Sequence[int] = ()
-    stop_seconds: float = 3.0  # how long it may take to stop when it is told
+    stop_seconds: float = 3.0  # time to stop after the first signal
 
 
 Report = Callable[[str], None]
@@ -51,7 +51,7 @@ async def run_tree(
 ) -> None:
     """Keep the components running until `stop` is set, then stop them all; returns when the last one is gone.
 
-    `hurry` tells them a second time, which to a worker means now. What they say goes to `output`, or to our standard
+    `hurry` sends the signal again, at which a worker stops at once. Their output goes to `output`, or to our standard
     error.
     """
     reading, writing = os.pipe()
@@ -75,7 +75,7 @@ async def keep_running(
     report: Report,
     output: Output,
 ) -> None:
-    """Run one component again and again until `stop`; a pause that doubles keeps a broken one from spinning."""
+    """Restart a component whenever it ends, until `stop`; a doubling pause keeps a broken one from spinning."""
     pause = FIRST_PAUSE_SECONDS
     while not stop.is_set():
         process = await start(component, lifeline_end, output)
@@ -85,13 +85,13 @@ async def keep_running(
             return
         if time.monotonic() - started_at > HEALTHY_SECONDS:
             pause = FIRST_PAUSE_SECONDS
-        report(f"{component.name} ended with status {process.returncode}; starting it again in {pause:g} s")
+        report(f"{component.name} exited with status {process.returncode}; restarting it in {pause:g} s")
         await first_of(asyncio.sleep(pause), stop.wait())
         pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
 
 async def start(component: Component, lifeline_end: int, output: Output) -> asyncio.subprocess.Process:
-    """Start the component's process, tied to us by the lifeline."""
+    """Start the component's process, which ends with ours by the lifeline."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",
@@ -108,14 +108,14 @@ async def start(component: Component, lifeline_end: int, output: Output) -> asyn
 
 
 async def end(process: asyncio.subprocess.Process, seconds: float, hurry: asyncio.Event) -> None:
-    """Ask the process to stop; ask again when there is a hurry; insist when it does not."""
-    for patience, sooner in ((seconds, hurry), (HURRY_SECONDS, asyncio.Event())):
+    """Send SIGTERM, send it again when there is a hurry, and SIGKILL when the time is over."""
+    for timeout_seconds, hurry_event in ((seconds, hurry), (HURRY_SECONDS, asyncio.Event())):
         if process.returncode is not None:
             return
         process.send_signal(signal.SIGTERM)
         try:
-            async with asyncio.timeout(patience):
-                if await first_of(process.wait(), sooner.wait()) == "first":
+            async with asyncio.timeout(timeout_seconds):
+                if await first_of(process.wait(), hurry_event.wait()) == "first":
                     return
         except TimeoutError:
             break
@@ -127,7 +127,7 @@ async def end(process: asyncio.subprocess.Process, seconds: float, hurry: asynci
 async def first_of(
     first: Coroutine[object, object, object], second: Coroutine[object, object, object]
 ) -> Literal["first", "second"]:
-    """Wait for either; the other is given up."""
+    """Wait for either coroutine, and cancel the other."""
     one, two = asyncio.create_task(first), asyncio.create_task(second)
     try:
         await asyncio.wait((one, two), return_when=asyncio.FIRST_COMPLETED)

@@ -4,91 +4,107 @@ import asyncio
 import json
 import socket
 import sys
+from typing import Annotated
 
+import typer
 import uvicorn
 from psycopg import OperationalError, errors
 
 from duly.accounts.service import has_keys
-from duly.cli.listen import address_of, listen
-from duly.cli.opening import must_have_database, open_existing
-from duly.db.location import Database, cannot_connect, open_database, role_on
+from duly.cli.existing_database import log_warning, open_existing, require_database
+from duly.cli.listen import listen, listener_url
+from duly.cli.options import Json, Port
+from duly.db.location import Database, connection_error, open_database, role_to_set
 from duly.db.pool import open_pool
 from duly.errors import Misconfigured, NotMigrated
-from duly.executors.lifeline import follow_parent
+from duly.executors.lifeline import exit_with_parent
 from duly.extras import install
 from duly.http.app import build_app
 from duly.http.auth import is_loopback
 from duly.http.server import server_config
-from duly.http.telegram import Receives
-from duly.logging import configure_logs, get_log
+from duly.http.telegram import WebhookBot
+from duly.logging import configure_logs
 from duly.settings import Settings, load_settings
-from duly.storage import open_objects
+from duly.storage import open_object_store
 
-__all__ = ["refuse_open_door", "run_serve"]
+__all__ = ["app", "require_key_unless_loopback"]
+
+app = typer.Typer()
 
 
-def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
-    """Serve until told to stop, on a socket of our own or on the one `duly up` opened."""
-    follow_parent()
+@app.command("serve")
+def serve(
+    port: Port = None,
+    as_json: Json = False,
+    descriptor: Annotated[
+        int | None, typer.Option("--fd", hidden=True, help="An inherited listening socket, opened by `duly up`.")
+    ] = None,
+) -> None:
+    """Run the HTTP API.
+
+    It listens on loopback, or on DULY_HOST once there is an API key.
+
+    Example: DATABASE_URL=postgresql://localhost/app duly serve --port 8500
+    """
+    exit_with_parent()
     settings = load_settings()
     configure_logs(settings, sys.stderr)
-    must_have_database(settings)
+    require_database(settings)
     if descriptor is None:
         listener = listen(settings.host, settings.port if port is None else port)
     else:
         listener = socket.socket(fileno=descriptor)
     with listener, open_for(settings, descriptor) as database:
-        refuse_open_door(listener, settings, database.dsn)
+        require_key_unless_loopback(listener, settings, database.dsn)
         if descriptor is None:
-            address = address_of(listener)
-            print(json.dumps({"api": address}) if as_json else f"duly: API at {address}", flush=True)
-        app = build_app(
+            url = listener_url(listener)
+            print(json.dumps({"api": url}) if as_json else f"duly: API at {url}", flush=True)
+        api = build_app(
             database.dsn,
-            open_objects(settings),
-            role=role_on(database.dsn, settings.api_role),
+            open_object_store(settings),
+            role=role_to_set(database.dsn, settings.api_role),
             pool_size=settings.pool_size,
             ingest_schema=settings.db_schema,
             undo_seconds=settings.scheduler_undo_seconds,
-            hook=hook_of(settings),
+            webhook=build_webhook(settings),
         )
-        uvicorn.Server(server_config(app)).run(sockets=[listener])
+        uvicorn.Server(server_config(api)).run(sockets=[listener])
 
 
 def open_for(settings: Settings, descriptor: int | None) -> Database:
-    """The database; under `duly up`, which knows that it answered, one that is away for a moment is waited for."""
+    """Open the database; under `duly up`, which has checked it, one that is down for a moment is waited for."""
     if descriptor is None:
-        return open_existing(settings, get_log(__name__).warning)
+        return open_existing(settings, log_warning)
     return open_database(settings, create=False)
 
 
-def hook_of(settings: Settings) -> Receives | None:
-    """The bot that Telegram reaches here; None when there is none, or it asks for updates itself."""
+def build_webhook(settings: Settings) -> WebhookBot | None:
+    """Return the handler of Telegram's webhook; None if there is no bot, or it polls."""
     if not settings.telegram_token or not settings.telegram_webhook_secret:
         return None
     install("telegram")
-    from duly.telegram.webhook import Hook
+    from duly.telegram.webhook import TelegramWebhook
 
-    return Hook(settings)
+    return TelegramWebhook(settings)
 
 
-def refuse_open_door(listener: socket.socket, settings: Settings, dsn: str) -> None:
-    """Where others can reach us there must be a lock on the door: a key in the database, if only a revoked one."""
+def require_key_unless_loopback(listener: socket.socket, settings: Settings, dsn: str) -> None:
+    """Raise Misconfigured if other machines can reach the API and no API key was ever created."""
     host = listener.getsockname()[0]
-    if is_loopback(host) or asyncio.run(is_locked(dsn, settings)):
+    if is_loopback(host) or asyncio.run(needs_key(dsn, settings)):
         return
     raise Misconfigured(
-        f"DULY_HOST={settings.host!r}: others can reach {host}, and the database has no API key yet, without which the "
-        "API serves this machine only; make one with: duly keys create NAME --org ORG --scope ledger:read "
-        "--scope ledger:write, or set DULY_HOST=127.0.0.1"
+        f"DULY_HOST={settings.host!r}: other machines can reach {host}, but the database has no API key yet; create "
+        "one with: duly keys create NAME --org ORG --scope ledger:read --scope ledger:write, or set DULY_HOST=127.0.0.1"
     )
 
 
-async def is_locked(dsn: str, settings: Settings) -> bool:
-    """Was a key ever made in this database?"""
+async def needs_key(dsn: str, settings: Settings) -> bool:
+    """Return whether an API key was ever created in this database, so that requests need one."""
     try:
-        async with open_pool(dsn, size=1, role=role_on(dsn, settings.api_role), name="duly-api") as pool:
+        async with open_pool(dsn, size=1, role=role_to_set(dsn, settings.api_role), name="duly-api") as pool:
             return await has_keys(pool)
     except (errors.UndefinedTable, errors.InvalidSchemaName):
-        raise NotMigrated("this database does not have duly's tables yet; make them with: duly migrate") from None
+        raise NotMigrated("this database lacks duly's tables; create them with: duly migrate") from None
     except OperationalError as error:
-        raise cannot_connect(dsn, error) from None
+        raise connection_error(dsn, error) from None

@@ -90,7 +90,7 @@ def test_where_there_is_no_database_every_command_says_so_and_creates_nothing(em
         is_told = isinstance(error, NoDatabase) and "run `duly up`, or set DATABASE_URL" in str(error)
         if not is_told or list(empty.iterdir()):
             wrong[name] = f"{error!r} {ended.output} {sorted(each.name for each in empty.rglob('*'))}"
-    assert not wrong, "\n".join(f"{name}: {said}" for name, said in wrong.items())
+    assert not wrong, "\n".join(f"{name}: {printed_text}" for name, printed_text in wrong.items())
 
 
 def test_a_wrong_database_login_or_port_fails_at_once_in_one_line(
@@ -106,14 +106,14 @@ def test_a_wrong_database_login_or_port_fails_at_once_in_one_line(
     wrong: dict[str, str] = {}
     for reason, address in addresses.items():
         cli = CommandLine(address, tmp_path)
-        for words in ("jobs list", "worker --once", "serve --port 0", "posts release", "verify", "migrate", "bot"):
-            ended = cli.run(*shlex.split(words))
-            said = str(ended.exception)  # the server's own reason: no pool has waited in vain
-            is_right = isinstance(ended.exception, Unavailable) and reason in said and "\n" not in said
+        for arguments in ("jobs list", "worker --once", "serve --port 0", "posts release", "verify", "migrate", "bot"):
+            ended = cli.run(*shlex.split(arguments))
+            printed_text = str(ended.exception)  # the server's own reason: no pool has waited in vain
+            is_right = isinstance(ended.exception, Unavailable) and reason in printed_text and "\n" not in printed_text
             if not is_right or ended.output or caplog.records:
-                wrong[f"{words}: {reason}"] = f"{ended.exception!r} {ended.output} {caplog.records}"
+                wrong[f"{arguments}: {reason}"] = f"{ended.exception!r} {ended.output} {caplog.records}"
                 caplog.clear()
-    assert not wrong, "\n".join(f"{name}: {said}" for name, said in wrong.items())
+    assert not wrong, "\n".join(f"{name}: {printed_text}" for name, printed_text in wrong.items())
 
 
 def test_the_variable_that_was_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

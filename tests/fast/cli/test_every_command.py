@@ -22,10 +22,10 @@ REFUSED: dict[str, tuple[type[DulyError], str]] = {
     "ingest day 2026-02-10 --user 42": (NotFound, "nothing is known of 2026-02-10"),
     "ingest diff 2026-02-10 1 2 --user 42": (NotFound, "there is no version 1 of 2026-02-10"),
     "ingest replay 2026-02-10 --user 42": (NotFound, "nothing is known of 2026-02-10"),
-    "keys create ci --scope nonsense": (InvalidArgument, "no such scope: nonsense"),
+    "keys create ci --scope nonsense": (InvalidArgument, "unknown scope: nonsense"),
     "keys revoke duly_nothing": (NotFound, "there is no key with the prefix duly_nothing"),
     "orgs revoke nobody": (NotFound, "there is no org 'nobody'"),
-    "users create 'two words'": (InvalidArgument, "a uid has"),
+    "users create 'two words'": (InvalidArgument, "a uid must have"),
     "users revoke nobody": (NotFound, "there is no person with the uid 'nobody'"),
     "users set nobody --zone UTC": (NotFound, "there is no person with the uid 'nobody'"),
     "users unlink nobody": (NotFound, "there is no person with the uid 'nobody'"),
@@ -39,11 +39,11 @@ REFUSED: dict[str, tuple[type[DulyError], str]] = {
     "schedule explain 7": (NotFound, "there is no run 7"),
     "schedule timeline 7": (NotFound, "there is no run 7"),
     "schedule next nonsense": (InvalidArgument, "rule: must begin with `cron:`"),
-    "schedule upcoming --user nobody": (NotFound, "there is no person with the uid 'nobody'"),
-    "expenses list --user nobody": (NotFound, "there is no person with the uid 'nobody'"),
-    "expenses export --format csv --user nobody": (NotFound, "there is no person with the uid 'nobody'"),
+    "schedule upcoming --user nobody": (NotFound, "there is no user with the uid 'nobody'"),
+    "expenses list --user nobody": (NotFound, "there is no user with the uid 'nobody'"),
+    "expenses export --format csv --user nobody": (NotFound, "there is no user with the uid 'nobody'"),
     "verify --contract nothing": (InvalidArgument, "there is no contract 'nothing'"),
-    "migrate --to nowhere": (Misconfigured, "--to nowhere: there is no such revision"),
+    "migrate --to nowhere": (Misconfigured, "--to nowhere: no such revision"),
     "worker --once --only nothing": (InvalidArgument, "--only nothing: there is no work 'nothing'"),
 }
 # Commands that take nothing, or nothing that could be wrong: what they say where our tables are missing.
@@ -68,36 +68,38 @@ def cli_without_tables(server: str, worker_id: str, tmp_path: Path) -> Generator
 
 
 def test_what_is_not_there_or_makes_no_sense_is_refused_with_the_reason(cli: CommandLine) -> None:
-    said = {words: cli.error(*shlex.split(words)) for words in REFUSED}
+    printed_text = {arguments: cli.error(*shlex.split(arguments)) for arguments in REFUSED}
     wrong = {
-        words: repr(error)
-        for words, error in said.items()
-        if type(error) is not REFUSED[words][0] or REFUSED[words][1] not in str(error)
+        arguments: repr(error)
+        for arguments, error in printed_text.items()
+        if type(error) is not REFUSED[arguments][0] or REFUSED[arguments][1] not in str(error)
     }
     assert wrong == {}
 
 
 def test_where_our_tables_are_missing_every_command_says_what_to_run(cli_without_tables: CommandLine) -> None:
-    said = {words: cli_without_tables.error(*shlex.split(words)) for words in NEED_TABLES}
+    printed_text = {arguments: cli_without_tables.error(*shlex.split(arguments)) for arguments in NEED_TABLES}
     wrong = {
-        words: repr(error)
-        for words, error in said.items()
+        arguments: repr(error)
+        for arguments, error in printed_text.items()
         if not isinstance(error, NotMigrated) or "duly migrate" not in str(error)
     }
     assert wrong == {}
 
 
 def test_every_command_of_these_tables_exists() -> None:
-    used = [" ".join(shlex.split(words)) for words in (*REFUSED, *NEED_TABLES)]
-    assert [words for words in used if not any(name and f"{words} ".startswith(f"{name} ") for name in COMMANDS)] == []
+    used = [" ".join(shlex.split(arguments)) for arguments in (*REFUSED, *NEED_TABLES)]
+    assert [
+        arguments for arguments in used if not any(name and f"{arguments} ".startswith(f"{name} ") for name in COMMANDS)
+    ] == []
 
 
-@pytest.mark.parametrize("words", ["orgs create acme", "users list", "keys list", "partitions list"])
-def test_an_application_login_is_told_to_use_the_one_that_migrated_and_to_grant_nothing(
-    words: str, database: str, tmp_path: Path
+@pytest.mark.parametrize("arguments", ["orgs create acme", "users list", "keys list", "partitions list"])
+def test_an_application_login_gets_the_advice_to_use_the_login_that_migrated(
+    arguments: str, database: str, tmp_path: Path
 ) -> None:
     cli = CommandLine(make_conninfo(database, user="duly_api"), tmp_path)
-    error = cli.error(*shlex.split(words))
+    error = cli.error(*shlex.split(arguments))
     assert isinstance(error, Misconfigured)
     assert str(error) == (
         "duly_api may not act as duly_owner, the owner of duly's tables; run this command with the login that migrated "
@@ -109,19 +111,19 @@ def test_from_an_org_and_a_person_to_a_key_that_is_revoked(cli: CommandLine) -> 
     assert cli.json("orgs", "create", "acme")["outcome"] == "created"
     assert cli.json("orgs", "create", "acme")["outcome"] == "existing"
     assert cli.output("users", "create", "anna", "--zone", "Europe/Stockholm").startswith("created")
-    made = cli.json("keys", "create", "ci", "--org", "acme", "--scope", "admin")
-    assert made["secret"].startswith(made["prefix"])
+    created = cli.json("keys", "create", "ci", "--org", "acme", "--scope", "admin")
+    assert created["secret"].startswith(created["prefix"])
     listed = cli.output("keys", "list")
-    assert made["prefix"] in listed
-    assert made["secret"] not in listed
+    assert created["prefix"] in listed
+    assert created["secret"] not in listed
     assert "acme" in cli.output("orgs", "list")
-    assert made["prefix"] in cli.output("keys", "revoke", made["prefix"])
-    assert cli.output("orgs", "revoke", "acme") == "no key was alive\n"
+    assert created["prefix"] in cli.output("keys", "revoke", created["prefix"])
+    assert cli.output("orgs", "revoke", "acme") == "no key was valid\n"
     assert "anna" in cli.output("users", "unlink", "anna")
-    assert cli.output("users", "revoke", "anna") == "no key was alive\n"
+    assert cli.output("users", "revoke", "anna") == "no key was valid\n"
 
 
-def test_an_empty_database_is_shown_as_one(cli: CommandLine) -> None:
+def test_every_list_of_an_empty_database_is_empty(cli: CommandLine) -> None:
     assert cli.output("expenses", "list").startswith("id  occurred_at")
     assert cli.output("expenses", "export", "--format", "csv").startswith("id,user_id,occurred_at")
     assert cli.output("posts", "release") == "released  0\n"
@@ -130,11 +132,11 @@ def test_an_empty_database_is_shown_as_one(cli: CommandLine) -> None:
     assert "job_runs_" in cli.output("partitions", "list")
 
 
-def test_a_database_in_order_is_said_to_be_one(cli: CommandLine) -> None:
+def test_a_healthy_database_is_reported_as_healthy(cli: CommandLine) -> None:
     assert "0 differences, 0 offences" in cli.output("verify", "--contract", "posts")
     assert cli.output("migrate").startswith("duly: the database is at ")
 
 
-def test_the_next_times_of_a_rule_are_told_in_its_zone(cli: CommandLine) -> None:
-    told = cli.output("schedule", "next", "cron: 0 10 1 * *", "--zone", "Europe/Stockholm")
-    assert told.startswith("At 10:00 on the first day of every month, Europe/Stockholm\n")
+def test_the_next_times_of_a_rule_are_printed_in_its_zone(cli: CommandLine) -> None:
+    printed = cli.output("schedule", "next", "cron: 0 10 1 * *", "--zone", "Europe/Stockholm")
+    assert printed.startswith("At 10:00 on the first day of every month, Europe/Stockholm\n")

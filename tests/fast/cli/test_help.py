@@ -1,17 +1,17 @@
-"""The words of `--help`, changed only on purpose: DULY_UPDATE_GOLDEN=1 ./duly test tests/fast/cli writes them anew."""
+"""The texts of `--help`: DULY_UPDATE_GOLDEN=1 ./duly test tests/fast/cli/test_help.py regenerates the golden files."""
 
 import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
 from typer.core import TyperGroup as Group
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from duly.cli import app
+from duly.cli.app import COMMANDS as LAZY_COMMANDS
+from tests.support.command_line import load_all_commands
 from tests.support.golden import GOLDEN, golden_change
 from tests.support.processes import PYTHON, plain_environment
 
@@ -19,57 +19,57 @@ PAGES = GOLDEN / "cli"
 TERMINAL = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
 
 
-def commands_of(group: Group, *words: str) -> Iterator[str]:
-    """Every command there is, as it is typed."""
+def list_commands(group: Group, *parents: str) -> Iterator[str]:
+    """Yield every command as it is typed."""
     for name, command in group.commands.items():
         if isinstance(command, Group):
-            yield from commands_of(command, *words, name)
+            yield from list_commands(command, *parents, name)
         else:
-            yield " ".join((*words, name))
+            yield " ".join((*parents, name))
 
 
-GROUP = cast("Group", get_command(app))
-COMMANDS = ("", *commands_of(GROUP))
+GROUP = load_all_commands()
+COMMANDS = ("", *list_commands(GROUP))
 
 
-def file_of(command: str) -> Path:
+def golden_file(command: str) -> Path:
     return PAGES / f"{command.replace(' ', '-') or 'duly'}.txt"
 
 
-def change_of(command: str) -> str:
-    """Compare the help of a command with its golden file, which is written when asked: "", or what differs."""
-    shown = CliRunner().invoke(app, [*command.split(), "--help"], env=TERMINAL, prog_name="duly")
-    if shown.exit_code != 0:
-        return f"duly {command} --help: exit status {shown.exit_code}: {shown.exception!r}"
-    return golden_change(file_of(command), without_margins(shown.stdout))
+def find_change(command: str) -> str:
+    """Compare the help of a command with its golden file, or update that; return "" or what differs."""
+    result = CliRunner().invoke(app, [*command.split(), "--help"], env=TERMINAL, prog_name="duly")
+    if result.exit_code != 0:
+        return f"duly {command} --help: exit status {result.exit_code}: {result.exception!r}"
+    return golden_change(golden_file(command), strip_margins(result.stdout))
 
 
-def test_help_says_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_equals_the_golden_files(monkeypatch: pytest.MonkeyPatch) -> None:
     def built(_: object) -> Group:
         return GROUP
 
     monkeypatch.setattr("typer.testing._get_command", built)  # CliRunner would build every command anew each time
-    offenders = [change for command in COMMANDS if (change := change_of(command))]
+    offenders = [change for command in COMMANDS if (change := find_change(command))]
     assert not offenders, "\n".join(offenders)
 
 
-def test_no_words_are_left_of_a_command_that_is_gone() -> None:
-    assert sorted(PAGES.iterdir()) == sorted(map(file_of, COMMANDS))
+def test_no_golden_file_is_left_of_a_removed_command() -> None:
+    assert sorted(PAGES.iterdir()) == sorted(map(golden_file, COMMANDS))
 
 
-def test_a_process_of_its_own_says_the_same() -> None:
-    words = [*PYTHON, "-m", "duly", "--help"]
-    shown = subprocess.run(words, env=plain_environment(**TERMINAL), check=True, capture_output=True, text=True)
-    assert without_margins(shown.stdout) == file_of("").read_text()
+def test_a_process_prints_the_same_help() -> None:
+    command = [*PYTHON, "-m", "duly", "--help"]
+    result = subprocess.run(command, env=plain_environment(**TERMINAL), check=True, capture_output=True, text=True)
+    assert strip_margins(result.stdout) == golden_file("").read_text()
 
 
-def without_margins(shown: str) -> str:
-    """What is shown, without blanks at the ends of lines and around it."""
-    return "\n".join(line.rstrip() for line in shown.splitlines()).strip() + "\n"
+def strip_margins(text: str) -> str:
+    """Remove blanks at the ends of lines and around the text."""
+    return "\n".join(line.rstrip() for line in text.splitlines()).strip() + "\n"
 
 
 def test_every_command_has_an_example() -> None:
-    pages = {command: file_of(command) for command in COMMANDS[1:]}
+    pages = {command: golden_file(command) for command in COMMANDS[1:]}
     texts = {command: page.read_text() if page.exists() else "" for command, page in pages.items()}
     offenders = [
         f"duly {command}: {pages[command].name} has no 'Example: … duly {command}'"
@@ -77,3 +77,16 @@ def test_every_command_has_an_example() -> None:
         if not re.search(rf"Example: .*\bduly {command}\b", text)
     ]
     assert not offenders, "\n".join(offenders)
+
+
+def test_the_list_of_commands_shows_the_first_paragraph_of_the_help_of_each() -> None:
+    offenders = [
+        f"{command.name}: app.py says {command.summary!r}, {command.module} says {paragraph!r}"
+        for command in LAZY_COMMANDS
+        if (paragraph := first_paragraph(GROUP.commands[command.name].help or "")) != command.summary
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
+def first_paragraph(text: str) -> str:
+    return " ".join(text.strip().split("\n\n")[0].split())

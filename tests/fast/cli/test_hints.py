@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import duly.cli
-from duly.cli import opening
-from duly.cli.opening import warn_of_unknown_variables
+from duly.cli import existing_database
+from duly.cli.existing_database import warn_of_unknown_variables
 from duly.errors import InvalidArgument, NotFound
-from duly.formatting import COMMAND_VARIABLE, NAMES, as_called
-from duly.outbox.channels.console import command_of
+from duly.formatting import COMMAND_NAMES, COMMAND_VARIABLE, rewrite_commands
+from duly.outbox.channels.console import answer_command
 from duly.wiring import load_app
 from tests.fast.cli.test_help import COMMANDS
 from tests.support.command_line import CommandLine
@@ -26,16 +26,16 @@ def cli(database: str, tmp_path: Path) -> CommandLine:
 
 def test_a_hint_names_the_command_as_the_user_called_it(monkeypatch: pytest.MonkeyPatch) -> None:
     hint = "see: duly jobs list, /home/duly jobs, or run `duly up`; duly is a word"
-    assert as_called(hint) == hint
+    assert rewrite_commands(hint) == hint
     monkeypatch.setenv(COMMAND_VARIABLE, "./duly")
-    assert as_called(hint) == "see: ./duly jobs list, /home/duly jobs, or run `./duly up`; duly is a word"
-    assert command_of(7, {"action": "complete", "key": "k"}) == "./duly schedule answer 7 complete --key k"
+    assert rewrite_commands(hint) == "see: ./duly jobs list, /home/duly jobs, or run `./duly up`; duly is a word"
+    assert answer_command(7, {"action": "complete", "key": "k"}) == "./duly schedule answer 7 complete --key k"
     monkeypatch.setenv(COMMAND_VARIABLE, "/my home/duly")
-    assert as_called("run duly migrate") == "run '/my home/duly' migrate"
+    assert rewrite_commands("run duly migrate") == "run '/my home/duly' migrate"
 
 
 def test_every_command_is_known_to_hints() -> None:
-    assert sorted(NAMES) == sorted({command.split()[0] for command in COMMANDS if command})
+    assert sorted(COMMAND_NAMES) == sorted({command.split()[0] for command in COMMANDS if command})
 
 
 def test_errors_and_explanations_name_the_command_as_called(
@@ -44,7 +44,7 @@ def test_errors_and_explanations_name_the_command_as_called(
     monkeypatch.setenv(COMMAND_VARIABLE, "./duly")
     key = cli.json("jobs", "enqueue", "work")["id"]
     assert "start one: ./duly worker." in cli.output("jobs", "explain", key)
-    duly.cli.tell(NotFound("there is no org 'x'; make it with: duly orgs create 'x'"))
+    duly.cli.print_error(NotFound("there is no org 'x'; make it with: duly orgs create 'x'"))
     assert capsys.readouterr().err == "duly: there is no org 'x'; make it with: ./duly orgs create 'x'\n"
     waited = cli.run("jobs", "show", key, "--watch", "--watch-for", "10ms")
     assert f"why: ./duly jobs explain {key}" in waited.stderr
@@ -53,10 +53,10 @@ def test_errors_and_explanations_name_the_command_as_called(
 def test_a_command_on_the_path_is_called_by_its_name_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "duly"
     program.touch(mode=0o755)
-    assert duly.cli.called_as(str(program)) == str(program)
-    assert duly.cli.called_as("/site-packages/duly/__main__.py") == "duly"
+    assert duly.cli.invocation_name(str(program)) == str(program)
+    assert duly.cli.invocation_name("/site-packages/duly/__main__.py") == "duly"
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert duly.cli.called_as(str(program)) == "duly"
+    assert duly.cli.invocation_name(str(program)) == "duly"
 
 
 # Variables ------------------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def test_a_misspelt_variable_is_named_with_the_one_that_was_meant(
 ) -> None:
     monkeypatch.setenv("DULY_WOKER_SLOTS", "7")
     monkeypatch.setenv("DULY_ENTIRELY_ELSE", "7")
-    monkeypatch.setattr(opening, "WARNED", set[str]())
+    monkeypatch.setattr(existing_database, "WARNED", set[str]())
     ended = cli.run("jobs", "list")
     assert ended.exit_code == 0
     assert ended.stderr.splitlines() == [
@@ -75,14 +75,14 @@ def test_a_misspelt_variable_is_named_with_the_one_that_was_meant(
         "duly: DULY_WOKER_SLOTS is no setting of duly and is ignored; did you mean DULY_WORKER_SLOTS?",
     ]
     assert cli.run("jobs", "list").stderr == ""  # once in a process, however often it opens its database
-    monkeypatch.setattr(opening, "WARNED", set[str]())
+    monkeypatch.setattr(existing_database, "WARNED", set[str]())
     monkeypatch.setenv("DULY_LIFELINE", "3")  # a component of `duly up`, which has said it
     warn_of_unknown_variables(pytest.fail)
 
 
 def test_a_worker_logs_a_misspelt_variable(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DULY_WOKER_SLOTS", "7")
-    monkeypatch.setattr(opening, "WARNED", set[str]())
+    monkeypatch.setattr(existing_database, "WARNED", set[str]())
     ended = cli.run("worker", "--once", "--only", "posts")
     assert ended.exit_code == 0
     assert "did you mean DULY_WORKER_SLOTS?" in ended.output
@@ -128,7 +128,7 @@ def test_an_import_error_in_the_app_shows_the_users_own_frames_and_one_line(
     finally:
         for name in [name for name in sys.modules if name.startswith("broken_app")]:
             del sys.modules[name]
-    duly.cli.tell(refused.value)
+    duly.cli.print_error(refused.value)
     *traced, line = capsys.readouterr().err.splitlines()
     assert line == f"duly: --app broken_app.jobs:app: the module 'broken_app.jobs' cannot be imported: {last}"
     files = [line.split('"')[1] for line in traced if line.startswith("  File ")]
@@ -142,8 +142,8 @@ def test_an_import_error_in_the_app_shows_the_users_own_frames_and_one_line(
 
 def test_the_first_key_says_that_from_now_on_every_request_needs_one(cli: CommandLine) -> None:
     cli.output("orgs", "create", "acme")
-    words = ("keys", "create", "ci", "--org", "acme", "--scope", "admin")
-    first = cli.output(*words)
+    arguments = ("keys", "create", "ci", "--org", "acme", "--scope", "admin")
+    first = cli.output(*arguments)
     assert "from now on every request to the API needs one" in first
-    assert "from now on" not in cli.output(*words)
-    assert cli.json(*words)["is_first"] is False
+    assert "from now on" not in cli.output(*arguments)
+    assert cli.json(*arguments)["is_first"] is False

@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 
 from duly import extras
 from duly.apps.ingest.diff import replay
-from duly.apps.ingest.shift import read_shift
+from duly.apps.ingest.shift import shift_from_json
 from duly.errors import InvalidArgument, MissingExtra, NotFound, NotMigrated
 from duly.launcher import ROOT
 from duly.verify import check
@@ -62,7 +62,7 @@ def add_user(admin: Admin, uid: str, telegram_id: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "arguments"),
     [
         ("{", "is not JSON"),
         ("[]", "must hold an object"),
@@ -73,13 +73,15 @@ def add_user(admin: Admin, uid: str, telegram_id: int | None) -> None:
     ],
     ids=["half", "list", "empty", "time", "deep", "large"],
 )
-def test_a_file_that_is_no_day_is_refused_at_once(text: str, words: str, admin: Admin, cli: IngestCommandLine) -> None:
+def test_a_file_that_is_no_day_is_refused_at_once(
+    text: str, arguments: str, admin: Admin, cli: IngestCommandLine
+) -> None:
     file = cli.directory / "day.json"
     file.write_text(text)
     refusal = cli.error("ingest", "capture", "--fixture", file, "--user", 42)
     assert isinstance(refusal, InvalidArgument)
     assert "day.json: " in str(refusal)
-    assert words in str(refusal)
+    assert arguments in str(refusal)
     ((rows,),) = admin.execute("select count(*) from schedule_ingest.capture_session").fetchall()
     assert rows == 0
 
@@ -95,19 +97,19 @@ def test_a_file_that_is_not_there_is_a_wrong_option(cli: IngestCommandLine) -> N
 def test_what_is_no_photograph_is_refused_before_anything_is_given(admin: Admin, cli: IngestCommandLine) -> None:
     refusal = cli.error("ingest", "capture", PICTURES / "before.jpg", SAMPLE, "--user", 42)
     assert isinstance(refusal, InvalidArgument)
-    assert str(refusal).startswith(f"{SAMPLE}: this is no photograph that we can read")
+    assert str(refusal).startswith(f"{SAMPLE}: the file is not a readable image")
     assert "at most 50" in str(cli.error("ingest", "capture", *[PICTURES / "before.jpg"] * 51, "--user", 42))
-    for words in ([], [PICTURES / "before.jpg", "--fixture", SAMPLE]):
-        refused = cli.run("ingest", "capture", *words, "--user", 42)
+    for arguments in ([], [PICTURES / "before.jpg", "--fixture", SAMPLE]):
+        refused = cli.run("ingest", "capture", *arguments, "--user", 42)
         assert refused.exit_code == 2
     ((rows,),) = admin.execute("select count(*) from schedule_ingest.capture_session").fetchall()
     assert rows == 0
 
 
-def test_who_waits_for_a_photograph_where_nothing_can_read_it_is_told_so_at_once(
+def test_waiting_for_a_photograph_without_an_ocr_engine_fails_at_once(
     admin: Admin, cli: IngestCommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extras, "in_checkout", lambda: False)
+    monkeypatch.setattr(extras, "is_checkout", lambda: False)
     for module in extras.MODULES["ocr"]:
         monkeypatch.setitem(sys.modules, module, None)
     refusal = cli.error("ingest", "capture", PICTURES / "before.jpg", "--user", 42)
@@ -115,7 +117,7 @@ def test_who_waits_for_a_photograph_where_nothing_can_read_it_is_told_so_at_once
     assert "pip install 'duly[ocr]'; or, where a worker on another machine reads" in str(refusal)
     asked = "select count(*) from schedule_ingest.capture_session"
     assert admin.execute(asked).fetchone() == (0,)
-    assert cli.output("ingest", "capture", PICTURES / "before.jpg", "--user", 42, "--wait", 0).startswith("given ")
+    assert cli.output("ingest", "capture", PICTURES / "before.jpg", "--user", 42, "--wait", 0).startswith("created ")
     assert admin.execute(asked).fetchone() == (1,)
 
 
@@ -155,22 +157,22 @@ def test_a_day_that_is_none_or_of_which_nothing_is_known(verb: str, cli: IngestC
 
 def test_a_database_without_our_tables_says_what_to_run(database: str, cli: IngestCommandLine) -> None:
     empty = CommandLine(make_conninfo(database, dbname="postgres"), cli.directory)
-    for words in (["list", "--user", "42"], ["show", uuid4()], ["explain", uuid4()]):
-        refusal = empty.error("ingest", *words)
+    for arguments in (["list", "--user", "42"], ["show", uuid4()], ["explain", uuid4()]):
+        refusal = empty.error("ingest", *arguments)
         assert isinstance(refusal, NotMigrated)
         assert "duly migrate" in str(refusal)
 
 
-def test_without_a_worker_it_says_so_and_how_to_run_one(cli: IngestCommandLine) -> None:
-    words = ["ingest", "capture", "--fixture", SAMPLE, "--user", 42]
-    left = cli.run(*words, "--wait", 0.2)
+def test_capture_without_a_worker_prints_how_to_run_one(cli: IngestCommandLine) -> None:
+    arguments = ["ingest", "capture", "--fixture", SAMPLE, "--user", 42]
+    left = cli.run(*arguments, "--wait", 0.2)
     assert left.exit_code == 1
     given, waits = left.stdout.splitlines()
-    assert given.startswith("given ")
+    assert given.startswith("created ")
     assert waits.startswith("waits     It is complete since ")
     assert waits.endswith("no worker is alive that takes sessions; start one: duly worker --only ingest.")
-    told = cli.run(*words, "--wait", 0, "--json")
-    assert (told.exit_code, json.loads(told.stdout)["state"]) == (0, "pending")
+    printed = cli.run(*arguments, "--wait", 0, "--json")
+    assert (printed.exit_code, json.loads(printed.stdout)["state"]) == (0, "pending")
     cli.run_worker("ingest")
     cli.run_worker("ingest")
     assert [each["state"] for each in cli.json("ingest", "list", "--user", 42)["items"]] == ["done", "done"]
@@ -185,7 +187,7 @@ def test_a_day_its_versions_changes_events_and_messages_are_shown(admin: Admin, 
     known = cli.json("ingest", "day", *about)
     assert (known["current_version"], known["source_session_id"], len(known["snapshot_payload"])) == (2, second, 2)
     head, *shifts = cli.output("ingest", "day", *about).splitlines()
-    assert re.match(r"2026-02-10  version 2, last looked at 20", head)
+    assert re.match(r"2026-02-10  version 2, last captured 20", head)
     assert shifts == [
         "  11:00\N{EN DASH}14:00  Cleaning, Billdal",
         "  18:00\N{EN DASH}20:00  Anna Svensson, Städning, Storgatan 12B, Göteborg",
@@ -199,15 +201,15 @@ def test_a_day_its_versions_changes_events_and_messages_are_shown(admin: Admin, 
     events = cli.json("ingest", "events", *about)["items"]
     assert [each["event_type"] for each in events] == ["shift_added", "shift_time_changed", "shift_added"]
     rebuilt = replay((each["old_value"], each["new_value"]) for each in events)
-    assert rebuilt == [read_shift(each) for each in known["snapshot_payload"]]
+    assert rebuilt == [shift_from_json(each) for each in known["snapshot_payload"]]
     assert (
         cli.output("ingest", "events", *about)
         .splitlines()[2]
         .endswith("The 10:00\N{EN DASH}14:00 shift on 2026-02-10 (Cleaning, Billdal) now starts at 11:00.")
     )
     page = cli.json("ingest", "events", *about, "--limit", 1)
-    assert [each["seq"] for each in cli.json("ingest", "events", *about, "--place", page["next"])["items"]] == [2, 3]
-    assert "more      --place " in cli.output("ingest", "versions", *about, "--limit", 1)
+    assert [each["seq"] for each in cli.json("ingest", "events", *about, "--cursor", page["next"])["items"]] == [2, 3]
+    assert "more      --cursor " in cli.output("ingest", "versions", *about, "--limit", 1)
     messages = cli.json("ingest", "notifications", *about)["items"]
     assert [(each["status"], each["notification_type"]) for each in messages] == [("pending", "event")] * 3
     assert cli.output("ingest", "notifications", *about).splitlines()[1].endswith(messages[0]["message"])
@@ -215,21 +217,21 @@ def test_a_day_its_versions_changes_events_and_messages_are_shown(admin: Admin, 
 
 
 @pytest.mark.lawless
-def test_a_day_is_rebuilt_from_its_events_and_a_difference_is_told(admin: Admin, cli: IngestCommandLine) -> None:
+def test_a_day_is_rebuilt_from_its_events_and_a_difference_is_printed(admin: Admin, cli: IngestCommandLine) -> None:
     for entries in ([MORNING], [EVENING], [MORNING], [EVENING]):
         cli.create_session(*entries)
         cli.run_worker("ingest")
     about = ("replay", DAY, "--user", 42)
-    assert cli.output("ingest", *about) == "same      2026-02-10: 7 events rebuild the day as it is known, 1 shift\n"
-    told = cli.json("ingest", *about)
-    assert (told["is_same"], told["events"], told["shifts"]) == (True, 7, told["known"])
+    assert cli.output("ingest", *about) == "same      2026-02-10: 7 events rebuild the stored day, 1 shift\n"
+    printed = cli.json("ingest", *about)
+    assert (printed["is_same"], printed["events"], printed["shifts"]) == (True, 7, printed["known"])
     with admin.transaction():
         admin.execute("set local session_replication_role = replica")
         admin.execute("update schedule_ingest.day_snapshot set snapshot_payload = '[]'")
     other = cli.run("ingest", *about)
     assert other.exit_code == 1
     assert other.stdout.splitlines() == [
-        "differs   2026-02-10: 7 events rebuild 1 shift, known are 0 shifts",
+        "differs   2026-02-10: 7 events rebuild 1 shift, stored are 0 shifts",
         "  + 18:00\N{EN DASH}20:00  Anna Svensson, Städning, Storgatan 12B, Göteborg",
     ]
     with admin.transaction():
@@ -237,7 +239,7 @@ def test_a_day_is_rebuilt_from_its_events_and_a_difference_is_told(admin: Admin,
         admin.execute("delete from schedule_ingest.schedule_event where seq = 1")
     broken = cli.run("ingest", *about, "--json")
     assert (broken.exit_code, json.loads(broken.stdout)["shifts"]) == (1, None)
-    assert "changes a shift that was not there" in cli.run("ingest", *about).stdout
+    assert "changes a shift that did not exist" in cli.run("ingest", *about).stdout
 
 
 def test_a_session_is_shown_with_its_images_its_log_and_its_reason(admin: Admin, cli: IngestCommandLine) -> None:
@@ -253,7 +255,7 @@ def test_a_session_is_shown_with_its_images_its_log_and_its_reason(admin: Admin,
     head, *_ = cli.output("ingest", "timeline", key).splitlines()
     assert head.split() == ["seq", "at", "from", "to", "by", "details"]
     reason = cli.json("ingest", "explain", key)
-    assert (reason["reason"], reason["looked_at"].endswith("+00:00")) == ("done", True)
+    assert (reason["reason"], reason["observed_at"].endswith("+00:00")) == ("done", True)
     ((waiting,),) = admin.execute(
         "insert into schedule_ingest.capture_session (user_id) values (42) returning id::text"
     ).fetchall()
@@ -266,7 +268,7 @@ def test_a_session_is_shown_with_its_images_its_log_and_its_reason(admin: Admin,
     assert cli.json("ingest", "explain", waiting)["reason"] == "open"
     page = cli.json("ingest", "list", "--user", 42, "--limit", 1)
     assert [each["id"] for each in page["items"]] == [waiting]
-    head, row = cli.output("ingest", "list", "--user", 42, "--place", page["next"]).splitlines()
+    head, row = cli.output("ingest", "list", "--user", 42, "--cursor", page["next"]).splitlines()
     assert head.split() == ["id", "state", "created_at", "closed_at", "outcome", "schedule_date", "version", "error"]
     assert row.split()[0] == key
     assert row.split()[-4:] == ["changed", DAY, "1", "-"]
@@ -275,8 +277,8 @@ def test_a_session_is_shown_with_its_images_its_log_and_its_reason(admin: Admin,
 def test_what_a_stranger_wrote_does_not_move_the_terminal(admin: Admin, cli: IngestCommandLine) -> None:
     cli.create_session({**MORNING, "title": "Anna \x1b[31mRed • Städning", "location": "Bill\x07dal"})
     cli.run_worker("ingest")
-    for words in (["day"], ["events"], ["notifications"], ["diff", 0, 1]):
-        said = cli.output("ingest", words[0], DAY, *words[1:], "--user", 42)
-        assert "\x1b" not in said
-        assert "\x07" not in said
-        assert "\N{REPLACEMENT CHARACTER}" in said
+    for arguments in (["day"], ["events"], ["notifications"], ["diff", 0, 1]):
+        printed_text = cli.output("ingest", arguments[0], DAY, *arguments[1:], "--user", 42)
+        assert "\x1b" not in printed_text
+        assert "\x07" not in printed_text
+        assert "\N{REPLACEMENT CHARACTER}" in printed_text

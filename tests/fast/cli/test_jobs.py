@@ -9,12 +9,12 @@ from uuid import uuid4
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from duly.cli.jobs import actor
-from duly.cli.watching import counter, watcher
+from duly.cli.jobs_common import actor
+from duly.cli.progress import count_progress, job_progress
 from duly.db.migrations import Names
 from duly.errors import IllegalMove, InvalidArgument, KeyReused, NotFound, NotMigrated
 from duly.jobs import repository
-from duly.jobs.model import DEFAULT_ORG
+from duly.jobs.model import DEFAULT_ORG, TypeInQueue
 from tests.support.command_line import CommandLine
 from tests.support.fixtures import admin, database, worker
 from tests.support.jobs.actions import Admin, JobActions
@@ -34,8 +34,8 @@ async def make_dead_letters(
     """Enqueue jobs and fail each of them for good."""
     for _ in range(rows):
         cli.output("jobs", "enqueue", job_type, "--max-attempts", 1)
-    kinds = [repository.Kind("default", job_type)]
-    await jobs.fail(*await jobs.claim(*kinds, limit=rows), code=code)
+    job_types = [TypeInQueue("default", job_type)]
+    await jobs.fail(*await jobs.claim(*job_types, limit=rows), code=code)
 
 
 async def test_watching_ends_with_1_when_it_did_not_succeed_or_takes_too_long(
@@ -48,8 +48,8 @@ async def test_watching_ends_with_1_when_it_did_not_succeed_or_takes_too_long(
     assert watched.stdout.splitlines()[-1].startswith(f"ended     {key}  work  dead_letter  OOPS: because")
     waited = cli.run("jobs", "enqueue", "work", "--watch", "--watch-for", "100ms")
     assert waited.exit_code == 1
-    assert "it has not ended; why: duly jobs explain" in waited.stderr
-    await repository.done(jobs.worker, await jobs.claim(), [None])
+    assert "the job has not ended; why: duly jobs explain" in waited.stderr
+    await repository.settle_done(jobs.worker, await jobs.claim(), [None])
     _, done = jobs.columns("id")
     assert cli.run("jobs", "show", done, "--watch").exit_code == 0
 
@@ -57,22 +57,22 @@ async def test_watching_ends_with_1_when_it_did_not_succeed_or_takes_too_long(
 # Asking ---------------------------------------------------------------------------------------------------------------
 
 
-def test_every_option_of_a_wish_arrives(cli: CommandLine, jobs: JobActions) -> None:
+def test_every_option_of_enqueue_reaches_the_job(cli: CommandLine, jobs: JobActions) -> None:
     options = ["--queue", "images", "--key", "k", "--at", "2030-01-31T08:00+01:00", "--priority", -5]
     harder = ["--max-attempts", 3, "--backoff", "fixed", "--timeout", "2m"]
-    made = cli.json("jobs", "enqueue", "work", *options, *harder)
-    assert {name: made[name] for name in ("queue", "idempotency_key", "run_at", "priority", "max_attempts")} == {
+    created = cli.json("jobs", "enqueue", "work", *options, *harder)
+    assert {name: created[name] for name in ("queue", "idempotency_key", "run_at", "priority", "max_attempts")} == {
         "queue": "images",
         "idempotency_key": "k",
         "run_at": "2030-01-31T07:00:00+00:00",
         "priority": -5,
         "max_attempts": 3,
     }
-    assert (made["backoff_policy"], made["timeout_seconds"], made["requested_by"]) == ("fixed", 120.0, actor())
+    assert (created["backoff_policy"], created["timeout_seconds"], created["requested_by"]) == ("fixed", 120.0, actor())
     assert actor().startswith("cli:")
-    assert jobs.events(made["id"])[0] == (None, "queued", {"actor": actor()})
+    assert jobs.events(created["id"])[0] == (None, "queued", {"actor": actor()})
     again = cli.json("jobs", "enqueue", "work", *options)
-    assert (again["outcome"], again["id"]) == ("existing", made["id"])
+    assert (again["outcome"], again["id"]) == ("existing", created["id"])
     assert isinstance(cli.error("jobs", "enqueue", "other", *options), KeyReused)
     delayed = cli.output("jobs", "enqueue", "work", "--delay", "1h")
     assert delayed.startswith("created   ")
@@ -90,33 +90,33 @@ def test_a_payload_is_typed_read_from_a_file_or_given_as_input(cli: CommandLine,
 
 
 @pytest.mark.parametrize(
-    ("words", "place"),
+    ("arguments", "place"),
     [
         (["--payload", '{"a": 1,}'], r"--payload: not JSON at line 1, column 9"),
         (["--payload", '{"a": [1, NaN]}'], r"--payload: \$\.a\[1\]: is not a finite number"),
         (["--payload", "[]"], r"--payload: \$: must be an object"),
         (["--payload", "[" * 100_000], r"--payload: "),
         (["--payload", "@/nowhere/at/all"], r"--payload @/nowhere/at/all: .*No such file"),
-        (["--payload", json.dumps({"a": "x" * 1024 * 1024})], r"--payload: \$\.a: here the value passes its limit"),
-        (["--delay", "soon"], r"--delay: a duration of 'soon'"),
-        (["--timeout", "-1s"], r"--timeout: a duration of '-1s'"),
-        (["--at", "tomorrow"], r"--at 'tomorrow': write a time as"),
+        (["--payload", json.dumps({"a": "x" * 1024 * 1024})], r"--payload: \$\.a: here the value exceeds its limit"),
+        (["--delay", "soon"], r"--delay: duration 'soon'"),
+        (["--timeout", "-1s"], r"--timeout: duration '-1s'"),
+        (["--at", "tomorrow"], r"--at 'tomorrow': must be a time such as"),
         (["--at", "2030-01-31", "--delay", "1s"], r"--at 2030-01-31 and --delay 1s: "),
-        (["--org", "nobody"], r"there is no org 'nobody'; make it with"),
+        (["--org", "nobody"], r"there is no org 'nobody'; create it with"),
     ],
 )
-def test_a_wish_that_cannot_be_meant_is_refused_with_its_place(words: list[str], place: str, cli: CommandLine) -> None:
-    refusal = cli.error("jobs", "enqueue", "work", *words)
+def test_an_invalid_option_of_enqueue_is_refused_by_name(arguments: list[str], place: str, cli: CommandLine) -> None:
+    refusal = cli.error("jobs", "enqueue", "work", *arguments)
     assert isinstance(refusal, InvalidArgument | NotFound)
     assert refusal.exit_status == 2
     assert re.match(place, str(refusal)), str(refusal)
 
 
-@pytest.mark.parametrize("words", [["--priority", "101"], ["--backoff", "never"], ["--max-attempts", "0"]])
-def test_what_an_option_cannot_be_is_refused_before_anything_is_asked(words: list[str], cli: CommandLine) -> None:
-    refused = cli.run("jobs", "enqueue", "work", *words)
+@pytest.mark.parametrize("arguments", [["--priority", "101"], ["--backoff", "never"], ["--max-attempts", "0"]])
+def test_what_an_option_cannot_be_is_refused_before_anything_is_asked(arguments: list[str], cli: CommandLine) -> None:
+    refused = cli.run("jobs", "enqueue", "work", *arguments)
     assert refused.exit_code == 2
-    assert words[0] in refused.stderr
+    assert arguments[0] in refused.stderr
 
 
 # Looking --------------------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def test_jobs_are_listed_page_by_page_and_by_what_they_are(cli: CommandLine, job
     keys = [str(key) for key in jobs.enqueue(org=DEFAULT_ORG, rows=3)]
     first = cli.json("jobs", "list", "--limit", 2)
     assert [job["id"] for job in first["items"]] == [keys[2], keys[1]]
-    rest = cli.json("jobs", "list", "--limit", 2, "--place", first["next"])
+    rest = cli.json("jobs", "list", "--limit", 2, "--cursor", first["next"])
     assert ([job["id"] for job in rest["items"]], rest["next"]) == ([keys[0]], None)
     cli.output("jobs", "cancel", keys[0])
     (only,) = cli.json("jobs", "list", "--status", "canceled", "--type", "work", "--queue", "default")["items"]
@@ -138,8 +138,8 @@ def test_jobs_are_listed_page_by_page_and_by_what_they_are(cli: CommandLine, job
     head, newest, more = cli.output("jobs", "list", "--limit", 1).splitlines()
     assert head.split()[:5] == ["id", "type", "queue", "status", "starts"]
     assert newest.split()[:5] == [keys[2], "work", "default", "queued", "0/5"]
-    assert more.startswith("more      --place ")
-    assert isinstance(cli.error("jobs", "list", "--place", "nonsense"), InvalidArgument)
+    assert more.startswith("more      --cursor ")
+    assert isinstance(cli.error("jobs", "list", "--cursor", "nonsense"), InvalidArgument)
 
 
 async def test_a_job_is_shown_with_the_traceback_of_its_last_failure(cli: CommandLine, jobs: JobActions) -> None:
@@ -148,7 +148,7 @@ async def test_a_job_is_shown_with_the_traceback_of_its_last_failure(cli: Comman
     for tracebacks in ((trace,), ()):
         leases = await jobs.claim()
         async with jobs.worker.transaction():
-            await repository.failed(jobs.worker, leases, ["KEY_ERROR"], ["KeyError: 1"], tracebacks)
+            await repository.settle_failed(jobs.worker, leases, ["KEY_ERROR"], ["KeyError: 1"], tracebacks)
         shown = cli.output("jobs", "show", key)
         assert cli.json("jobs", "show", key)["traceback"] == (trace if tracebacks else None)
         assert ('File "shop.py", line 7, in price' in shown) is bool(tracebacks)
@@ -158,40 +158,40 @@ async def test_a_job_is_shown_with_the_traceback_of_its_last_failure(cli: Comman
 
 
 async def test_a_job_is_shown_with_its_log(cli: CommandLine, jobs: JobActions) -> None:
-    made = cli.json("jobs", "enqueue", "work", "--payload", '{"n": 1}')
-    found = cli.json("jobs", "show", made["id"])
-    assert found == {name: made[name] for name in made if name != "outcome"} | {"traceback": None}
-    assert made["created_at"].endswith("+00:00")
-    shown = dict(line.split(maxsplit=1) for line in cli.output("jobs", "show", made["id"]).splitlines())
+    created = cli.json("jobs", "enqueue", "work", "--payload", '{"n": 1}')
+    found = cli.json("jobs", "show", created["id"])
+    assert found == {name: created[name] for name in created if name != "outcome"} | {"traceback": None}
+    assert created["created_at"].endswith("+00:00")
+    shown = dict(line.split(maxsplit=1) for line in cli.output("jobs", "show", created["id"]).splitlines())
     assert (shown["status"], shown["org_id"], shown["payload"]) == ("queued", "default", '{"n": 1}')
-    await repository.done(jobs.worker, await jobs.claim(), [None])
-    events = cli.json("jobs", "timeline", made["id"])
+    await repository.settle_done(jobs.worker, await jobs.claim(), [None])
+    events = cli.json("jobs", "timeline", created["id"])
     assert [(event["seq"], event["next_status"]) for event in events] == [
         (1, "queued"),
         (2, "running"),
         (3, "succeeded"),
     ]
-    head, first, *_ = cli.output("jobs", "timeline", made["id"]).splitlines()
+    head, first, *_ = cli.output("jobs", "timeline", created["id"]).splitlines()
     assert head.split() == ["seq", "at", "from", "to", "by", "details"]
     assert first.split()[4:6] == ["-", "queued"]
 
 
 def test_why_a_job_is_not_running_is_one_sentence_or_a_reason_for_programs(cli: CommandLine, jobs: JobActions) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG, delay_seconds=3600)
-    assert re.fullmatch(r"It waits until .*, as it was asked to\.\n", cli.output("jobs", "explain", key))
-    told = cli.json("jobs", "explain", key)
-    assert (told["reason"], told["status"], told["id"]) == ("delayed", "queued", str(key))
-    assert re.search(r"\d UTC, for another", told["sentence"])
+    assert re.fullmatch(r"It waits until .*, as requested when it was enqueued\.\n", cli.output("jobs", "explain", key))
+    printed = cli.json("jobs", "explain", key)
+    assert (printed["reason"], printed["status"], printed["id"]) == ("delayed", "queued", str(key))
+    assert re.search(r"\d UTC, for another", printed["sentence"])
 
 
 def test_an_org_is_named_or_given_by_its_id_and_sees_its_own_jobs_only(cli: CommandLine, admin: Admin) -> None:
     ((org,),) = admin.execute("insert into duly.orgs (name) values ('acme') returning id").fetchall()
-    made = cli.json("jobs", "enqueue", "work", "--org", "acme")
-    assert made["org_id"] == str(org)
-    for words in (["show"], ["timeline"], ["explain"], ["cancel"], ["cancel", "--now"], ["retry"]):
-        assert isinstance(cli.error("jobs", words[0], made["id"], *words[1:]), NotFound)
+    created = cli.json("jobs", "enqueue", "work", "--org", "acme")
+    assert created["org_id"] == str(org)
+    for arguments in (["show"], ["timeline"], ["explain"], ["cancel"], ["cancel", "--now"], ["retry"]):
+        assert isinstance(cli.error("jobs", arguments[0], created["id"], *arguments[1:]), NotFound)
     assert cli.json("jobs", "list")["items"] == []
-    assert cli.json("jobs", "show", made["id"], "--org", org)["id"] == made["id"]
+    assert cli.json("jobs", "show", created["id"], "--org", org)["id"] == created["id"]
     assert cli.json("jobs", "redrive", "--org", "acme")["matched"] == 0
     assert cli.json("jobs", "enqueue", "work", "--org", DEFAULT_ORG)["org_id"] == str(DEFAULT_ORG)
 
@@ -211,9 +211,9 @@ def test_queued_to_canceled(cli: CommandLine, jobs: JobActions) -> None:
 async def test_running_is_asked_to_stop_and_runs_on(cli: CommandLine, jobs: JobActions) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
     await jobs.claim()
-    said = cli.output("jobs", "cancel", key)
-    assert said.startswith(f"asked     {key}")
-    assert "--now" in said
+    printed_text = cli.output("jobs", "cancel", key)
+    assert printed_text.startswith(f"asked     {key}")
+    assert "--now" in printed_text
     assert jobs.events(key)[-1] == ("running", "running", {"actor": actor(), "reason": "cancel_requested"})
     assert cli.json("jobs", "explain", key)["reason"] == "asked_to_stop"
 
@@ -223,7 +223,7 @@ async def test_running_to_canceled(cli: CommandLine, jobs: JobActions) -> None:
     leases = await jobs.claim()
     assert cli.json("jobs", "cancel", key, "--now")["status"] == "canceled"
     assert jobs.events(key)[-1] == ("running", "canceled", {"actor": actor(), "reason": "cancel_requested"})
-    assert await repository.done(jobs.worker, leases, [None]) == frozenset()
+    assert await repository.settle_done(jobs.worker, leases, [None]) == frozenset()
 
 
 def test_a_key_is_released_where_that_is_asked_for(cli: CommandLine, jobs: JobActions) -> None:
@@ -233,8 +233,8 @@ def test_a_key_is_released_where_that_is_asked_for(cli: CommandLine, jobs: JobAc
     assert f"job {first} (canceled), asked for with queue default, not images" in str(refusal)
     assert f"duly jobs cancel {first} --release-key" in str(refusal)
     assert cli.json("jobs", "cancel", first, "--release-key")["idempotency_key"] is None
-    told = {"actor": actor(), "reason": "key_released", "released_key": "order:42"}
-    assert jobs.events(first)[-1] == ("canceled", "canceled", told)
+    printed = {"actor": actor(), "reason": "key_released", "released_key": "order:42"}
+    assert jobs.events(first)[-1] == ("canceled", "canceled", printed)
     assert cli.json("jobs", "enqueue", "work", "--key", "order:42", "--queue", "images")["outcome"] == "created"
 
 
@@ -294,15 +294,15 @@ async def test_dead_letters_are_counted_before_they_are_redriven(cli: CommandLin
 
 def test_the_rights_of_the_api_are_enough_but_to_explain(cli: CommandLine, jobs: JobActions, database: str) -> None:
     cli.environment["DATABASE_URL"] = make_conninfo(database, user=Names().api)
-    made = cli.json("jobs", "enqueue", "work")
-    assert cli.json("jobs", "cancel", made["id"])["status"] == "canceled"
-    assert f"grant {Names().worker} to {Names().api}" in str(cli.error("jobs", "explain", made["id"]))
+    created = cli.json("jobs", "enqueue", "work")
+    assert cli.json("jobs", "cancel", created["id"])["status"] == "canceled"
+    assert f"grant {Names().worker} to {Names().api}" in str(cli.error("jobs", "explain", created["id"]))
 
 
 def test_a_database_without_our_tables_says_what_to_run(cli: CommandLine, server: str) -> None:
     cli.environment["DATABASE_URL"] = make_conninfo(server, dbname="template1")
-    for words in (["list"], ["enqueue", "work"], ["explain", uuid4()], ["pause", "--queue", "q"]):
-        assert isinstance(cli.error("jobs", *words), NotMigrated)
+    for arguments in (["list"], ["enqueue", "work"], ["explain", uuid4()], ["pause", "--queue", "q"]):
+        assert isinstance(cli.error("jobs", *arguments), NotMigrated)
 
 
 # On a terminal --------------------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ async def test_on_a_terminal_whoever_watches_a_job_sees_a_bar(
     job = await repository.find_job(jobs.worker, DEFAULT_ORG, key)
     assert job
     take_for_a_terminal(monkeypatch)
-    with watcher(job, as_json=False) as tell_change:
+    with job_progress(job, as_json=False) as tell_change:
         tell_change(replace(job, stage="writing", progress=80))
     seen = capsys.readouterr()
     assert "running writing" in seen.err
@@ -336,7 +336,7 @@ def test_on_a_terminal_whoever_redrives_sees_a_bar(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     take_for_a_terminal(monkeypatch)
-    with counter("redriving", 20) as tell_progress:
+    with count_progress("redriving", 20) as tell_progress:
         tell_progress(10)
     seen = capsys.readouterr()
     assert "redriving" in seen.err
@@ -344,7 +344,7 @@ def test_on_a_terminal_whoever_redrives_sees_a_bar(
     assert seen.out == ""
 
 
-async def test_what_strangers_wrote_is_shown_and_not_obeyed(cli: CommandLine, jobs: JobActions) -> None:
+async def test_control_characters_in_stored_text_are_replaced(cli: CommandLine, jobs: JobActions) -> None:
     red = "two\nlines \x1b[31m"
     shown = "two lines \N{REPLACEMENT CHARACTER}[31m"
     (key,) = jobs.enqueue(org=DEFAULT_ORG, requested_by=red, max_attempts=1)
@@ -353,9 +353,9 @@ async def test_what_strangers_wrote_is_shown_and_not_obeyed(cli: CommandLine, jo
     assert f"in stage '{shown}'" in cli.output("jobs", "explain", key)
     await jobs.fail(lease, code="OOPS", message=red)
     assert f"with OOPS ({shown});" in cli.output("jobs", "explain", key)
-    told = cli.output("jobs", "show", key).splitlines()
+    printed = cli.output("jobs", "show", key).splitlines()
     for name in ("requested_by", "stage", "last_error_message"):
-        assert [line.split(maxsplit=1) for line in told if line.startswith(f"{name} ")] == [[name, shown]]
+        assert [line.split(maxsplit=1) for line in printed if line.startswith(f"{name} ")] == [[name, shown]]
     for verb, ends in (("retry", "queued"), ("cancel", "canceled")):
         assert cli.output("jobs", verb, key).endswith(f"{key}  work  {ends}  OOPS: {shown}\n")
     assert "\x1b" not in cli.output("jobs", "timeline", key)
@@ -373,7 +373,7 @@ async def test_what_is_paused_is_not_claimed_until_it_is_resumed(cli: CommandLin
         ("default", "*"),
         ("default", "work"),
     ]
-    assert cli.output("jobs", "limits").splitlines()[0].split() == ["queue", "type", "most", "paused_at", "paused_by"]
+    assert cli.output("jobs", "limits").splitlines()[0].split() == ["queue", "type", "limit", "paused_at", "paused_by"]
     resumed = cli.output("jobs", "resume", "--queue", "default", "--type", "work")
     assert resumed == "resumed   queue default and type work\n"
     assert await jobs.claim() == []

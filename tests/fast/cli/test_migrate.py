@@ -39,8 +39,8 @@ def count_jobs(database: str) -> int | None:
 def test_without_a_terminal_a_downgrade_that_drops_rows_is_refused_with_their_numbers(
     cli: CommandLine, database: str
 ) -> None:
-    for words in (["migrate", "--to", "base"], ["migrate", "--to", "base", "--json"]):
-        error = cli.error(*words)
+    for arguments in (["migrate", "--to", "base"], ["migrate", "--to", "base", "--json"]):
+        error = cli.error(*arguments)
         assert isinstance(error, InvalidArgument)
         assert error.exit_status == 2
         for part in ("--to base drops ", "ledger.job 3, ", "ledger.job_event 3", "duly.orgs 1", "add --yes"):
@@ -77,7 +77,7 @@ def test_neither_an_upgrade_nor_a_downgrade_of_empty_tables_asks(cli: CommandLin
 
 def test_the_sql_is_that_of_an_empty_database_as_the_readme_and_the_help_say(cli: CommandLine) -> None:
     assert "`duly migrate --sql` prints the SQL for an empty database and runs none" in (ROOT / "README.md").read_text()
-    assert "Print the SQL for an empty database; run none." in cli.output("migrate", "--help")
+    assert "Print the SQL for an empty database" in cli.output("migrate", "--help")
     printed = cli.output("migrate", "--sql")  # of a database that has everything
     assert "create table ledger.job (" in printed
     assert printed.startswith("BEGIN;")

@@ -54,32 +54,30 @@ def image(tmp_path: Path) -> Path:
     return path
 
 
-def test_text_says_what_was_made_and_when_it_is_to_be_released(
-    posts: PostActions, cli: CommandLine, image: Path
-) -> None:
+def test_create_prints_the_post_and_its_release_time(posts: PostActions, cli: CommandLine, image: Path) -> None:
     posts.add_user("anna")
-    said = cli.output("posts", "create", image, "--user", "anna")
-    assert re.fullmatch(r"created   [0-9a-f-]{36}  PENDING, to be released at 20\S+Z\n", said)
-    shown = cli.json("posts", "show", said.split()[1])
+    printed_text = cli.output("posts", "create", image, "--user", "anna")
+    assert re.fullmatch(r"created   [0-9a-f-]{36}  PENDING, to be released at 20\S+Z\n", printed_text)
+    shown = cli.json("posts", "show", printed_text.split()[1])
     assert shown["caption"] == ""
 
 
 @pytest.mark.parametrize(
-    ("words", "error", "place"),
+    ("arguments", "error", "place"),
     [
-        (["--user", "nobody-here"], NotFound, r"there is nobody called nobody-here; make them with: duly users create"),
+        (["--user", "nobody-here"], NotFound, r"there is no user nobody-here; create it with: duly users create"),
         (["--user", "two words"], InvalidArgument, r"'two words' is no uid"),
         (["--user", "\udcff"], InvalidArgument, r"'\\udcff' is no uid"),
         (["--user", "anna", "--caption", "x" * (MAX_CAPTION_LENGTH + 1)], InvalidArgument, r"caption: has 2201"),
-        (["--user", "anna", "--caption", "\udcff"], InvalidArgument, r"caption: holds a NUL or half a character"),
+        (["--user", "anna", "--caption", "\udcff"], InvalidArgument, r"caption: contains a NUL or a lone surrogate"),
     ],
-    ids=["nobody", "words", "bytes", "long", "half"],
+    ids=["nobody", "arguments", "bytes", "long", "half"],
 )
 def test_what_cannot_become_a_post_is_refused_and_leaves_no_image(
-    words: list[str], error: type[DulyError], place: str, posts: PostActions, cli: CommandLine, image: Path
+    arguments: list[str], error: type[DulyError], place: str, posts: PostActions, cli: CommandLine, image: Path
 ) -> None:
     posts.add_user("anna")
-    refusal = cli.error("posts", "create", image, *words)
+    refusal = cli.error("posts", "create", image, *arguments)
     assert type(refusal) is error
     assert re.match(place, str(refusal)), str(refusal)
     assert posts.count("posts.uploads") == 0
@@ -100,7 +98,7 @@ def test_what_is_no_photograph_or_too_large_is_refused(posts: PostActions, cli: 
         assert "image" in refused.stderr
 
 
-def test_a_long_log_is_shown_whole(posts: PostActions, cli: CommandLine, image: Path) -> None:
+def test_a_long_log_is_printed_completely(posts: PostActions, cli: CommandLine, image: Path) -> None:
     posts.add_user("anna")
     key = cli.json("posts", "create", image, "--user", "anna")["postId"]
     posts.admin.execute(
@@ -118,8 +116,8 @@ def test_a_caption_is_changed_by_its_author_while_the_post_waits(
     assert isinstance(cli.error("posts", "edit", key, "--user", "bo", "--caption", "Mine!"), NotFound)
     assert isinstance(cli.error("posts", "edit", key, "--user", "\udcff", "--caption", "x"), InvalidArgument)
     assert isinstance(cli.error("posts", "edit", key, "--user", "anna", "--caption", "\udcff"), InvalidArgument)
-    said = cli.output("posts", "edit", key, "--user", "anna", "--caption", "My evening")
-    assert "caption           My evening" in said
+    printed_text = cli.output("posts", "edit", key, "--user", "anna", "--caption", "My evening")
+    assert "caption           My evening" in printed_text
     claim(posts, key)
     assert isinstance(cli.error("posts", "edit", key, "--user", "anna", "--caption", "Late"), IllegalMove)
 
@@ -136,8 +134,8 @@ def claim(posts: PostActions, key: str) -> None:
 
 def test_a_database_without_our_tables_says_what_to_run(database: str, cli: CommandLine) -> None:
     empty = CommandLine(make_conninfo(database, dbname="postgres"), cli.directory)
-    for words in (["posts", "list"], ["slo"], ["posts", "repair"]):
-        refusal = empty.error(*words)
+    for arguments in (["posts", "list"], ["slo"], ["posts", "repair"]):
+        refusal = empty.error(*arguments)
         assert isinstance(refusal, NotMigrated)
         assert "duly migrate" in str(refusal)
 
@@ -161,7 +159,9 @@ def test_an_import_without_a_bad_line_ends_with_0_and_twice_adds_nothing(
     twice = {**V1, "id": "Kx9fQ2hVb7Zc1PqLm3Ns"}
     same = {**V1, "content": "without an id"}
     file = write(tmp_path, [twice, same, {**twice, "content": "later"}, same, b"\n"])
-    assert cli.output("posts", "import-legacy", file) == ("imported  2 of 5 lines; 2 were there already, 0 are bad\n")
+    assert cli.output("posts", "import-legacy", file) == (
+        "imported  2 of 5 lines; 2 existed already, 0 were rejected\n"
+    )
     again = cli.json("posts", "import-legacy", file)
     assert again == {"lines": 5, "added": 0, "existing": 4, "bad": []}
     assert posts.count("posts.posts") == 2
@@ -177,9 +177,9 @@ def test_an_import_without_a_bad_line_ends_with_0_and_twice_adds_nothing(
 # How the promises stand -----------------------------------------------------------------------------------------------
 
 
-def test_promises_that_are_kept_are_told_and_end_with_0(cli: CommandLine) -> None:
+def test_objectives_that_are_met_are_printed_and_exit_0(cli: CommandLine) -> None:
     head, *rows = cli.output("slo").splitlines()
-    assert head.startswith("promise")
+    assert head.startswith("objective")
     assert [row.split("  ")[0] for row in rows] == [
         "more than 99.5 % of intents succeed",
         "95 % of posts are released within 2 minutes of their time",
@@ -196,12 +196,12 @@ def test_the_same_request_makes_one_post_and_another_is_refused(
     posts.add_user("anna")
     posts.add_user("bo")
     request = uuid4()
-    words = ["posts", "create", image, "--user", "anna", "--request-id", request]
-    first = cli.json(*words, "--caption", "My day")
-    again = cli.json(*words, "--caption", "My day")
+    arguments = ["posts", "create", image, "--user", "anna", "--request-id", request]
+    first = cli.json(*arguments, "--caption", "My day")
+    again = cli.json(*arguments, "--caption", "My day")
     assert {**first, "outcome": "existing"} == again
-    assert cli.output(*words, "--caption", "My day").startswith(f"existing  {first['postId']}")
-    assert isinstance(cli.error(*words, "--caption", "Another"), RequestIdReused)
+    assert cli.output(*arguments, "--caption", "My day").startswith(f"existing  {first['postId']}")
+    assert isinstance(cli.error(*arguments, "--caption", "Another"), RequestIdReused)
     other = cli.directory / "other.png"
     with Image.open(image) as shown:
         shown.transpose(Image.Transpose.ROTATE_90).save(other)
@@ -212,7 +212,7 @@ def test_the_same_request_makes_one_post_and_another_is_refused(
     assert str(refusal.post_id) == first["postId"]
     assert cli.json("posts", "create", image, "--user", "bo", "--request-id", request)["outcome"] == "created"
     posts.advance_clock(25 * HOURS)
-    assert cli.json(*words, "--caption", "My day") == again
+    assert cli.json(*arguments, "--caption", "My day") == again
     assert posts.count("posts.posts") == 2
     posts.verify()
 
@@ -229,19 +229,19 @@ def test_posts_are_listed_page_by_page_and_by_author(
     first = cli.json("posts", "list", "--limit", 2)
     assert first.keys() == {"items", "next"}
     assert [post["id"] for post in first["items"]] == wanted[:2]  # and nothing that waits
-    rest = cli.json("posts", "list", "--limit", 3, "--place", first["next"])
+    rest = cli.json("posts", "list", "--limit", 3, "--cursor", first["next"])
     assert ([post["id"] for post in rest["items"]], rest["next"]) == (wanted[2:], None)
     assert [post["id"] for post in cli.json("posts", "list", "--author", "anna")["items"]] == [waiting]
     assert cli.json("posts", "list", "--author", "nobody-here") == {"items": [], "next": None}
     head, newest, more = cli.output("posts", "list", "--limit", 1).splitlines()
     assert head.split() == ["id", "author_id", "status", "created_at", "released_at", "ai_error", "caption"]
     assert newest.split()[:3] == [wanted[0], "bo", "RELEASED"]
-    assert more.startswith("more      --place ")
+    assert more.startswith("more      --cursor ")
     *_, oldest = cli.output("posts", "list", "--author", "bo").splitlines()
     assert "two lines, an \N{REPLACEMENT CHARACTER}[31mescape" in oldest
     assert "\x1b" not in oldest
     assert "caption           two lines, an \N{REPLACEMENT CHARACTER}" in cli.output("posts", "show", wanted[-1])
-    assert isinstance(cli.error("posts", "list", "--place", "nonsense"), InvalidArgument)
+    assert isinstance(cli.error("posts", "list", "--cursor", "nonsense"), InvalidArgument)
     assert isinstance(cli.error("posts", "list", "--author", "\udcff"), InvalidArgument)
     assert cli.run("posts", "list", "--limit", 0).exit_code == 2
 

@@ -66,30 +66,30 @@ def cli(admin: Admin, tmp_path: Path) -> ScheduleCommandLine:
 # Schedules ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_schedule_is_made_and_said_in_words_with_its_next_firings(cli: ScheduleCommandLine) -> None:
+def test_add_prints_the_rule_as_a_sentence_and_its_next_times(cli: ScheduleCommandLine) -> None:
     first = ["--first-run-at", "2040-01-15T00:00Z"]
-    made = cli.json(
+    created = cli.json(
         *RENT, *first, "--advance", 60, "--description", "the flat", "--amount", "950", "--category", "home"
     )
-    assert made.keys() == SHOWN | {"outcome"}
-    assert (made["outcome"], made["uid"], made["channel"], made["catch_up"]) == (
+    assert created.keys() == SHOWN | {"outcome"}
+    assert (created["outcome"], created["uid"], created["channel"], created["catch_up"]) == (
         "created",
         "anna",
         "telegram",
         "latest",
     )
-    assert (made["advance_minutes"], made["description"]) == (60, "the flat")
-    assert made["expense"] == {"amount": "950", "currency": "SEK", "category": "home"}
-    assert made["next"] == [
+    assert (created["advance_minutes"], created["description"]) == (60, "the flat")
+    assert created["expense"] == {"amount": "950", "currency": "SEK", "category": "home"}
+    assert created["next"] == [
         {"local": "2040-02-01T10:00+01:00", "utc": "2040-02-01T09:00Z"},
         {"local": "2040-03-01T10:00+01:00", "utc": "2040-03-01T09:00Z"},
         {"local": "2040-04-01T10:00+02:00", "utc": "2040-04-01T08:00Z"},
     ]
-    assert "Europe/Stockholm" in made["says"]
-    said = cli.output(*RENT, *first)
-    assert re.match(r"created +schedule \d+\n", said)
-    assert "2040-02-01T10:00+01:00  2040-02-01T09:00Z" in said
-    assert "says " in said
+    assert "Europe/Stockholm" in created["says"]
+    printed_text = cli.output(*RENT, *first)
+    assert re.match(r"created +schedule \d+\n", printed_text)
+    assert "2040-02-01T10:00+01:00  2040-02-01T09:00Z" in printed_text
+    assert "says " in printed_text
 
 
 def test_the_same_key_makes_one_schedule_and_another_request_is_refused(cli: ScheduleCommandLine) -> None:
@@ -101,12 +101,12 @@ def test_the_same_key_makes_one_schedule_and_another_request_is_refused(cli: Sch
 
 
 @pytest.mark.parametrize(
-    ("words", "error", "why"),
+    ("arguments", "error", "why"),
     [
-        (["--user", "cia"], NotFound, "there is no person with the uid 'cia'; see: duly users list"),
-        (["--user", "\udcff"], NotFound, "no person with the uid"),
+        (["--user", "cia"], NotFound, "there is no user with the uid 'cia'; see: duly users list"),
+        (["--user", "\udcff"], NotFound, "no user with the uid"),
         (["--rule", "cron: 61 * * * *"], InvalidArgument, "is '61'"),
-        (["--first-run-at", "soon"], InvalidArgument, "--first-run-at soon: must be a time"),
+        (["--first-run-at", "soon"], InvalidArgument, "--first-run-at 'soon': must be a time"),
         (["--first-run-at", "1999-01-01"], InvalidArgument, "years 2000 to 2199"),
         (["--amount", "much"], InvalidArgument, "expense.amount: must be an amount such as 9.99"),
         (["--category", "home"], InvalidArgument, "--category without --amount"),
@@ -115,16 +115,16 @@ def test_the_same_key_makes_one_schedule_and_another_request_is_refused(cli: Sch
     ],
 )
 def test_what_cannot_become_a_schedule_is_refused(
-    words: list[str], error: type[DulyError], why: str, cli: ScheduleCommandLine
+    arguments: list[str], error: type[DulyError], why: str, cli: ScheduleCommandLine
 ) -> None:
-    refusal = cli.error(*RENT, *words)
+    refusal = cli.error(*RENT, *arguments)
     assert type(refusal) is error
     assert why in str(refusal)
     assert cli.json("schedule", "list")["items"] == []
 
 
-def test_the_words_of_a_command_are_checked(cli: ScheduleCommandLine) -> None:
-    for words in (
+def test_the_arguments_of_a_command_are_checked(cli: ScheduleCommandLine) -> None:
+    for arguments in (
         [*RENT, "--channel", "pigeon"],
         [*RENT, "--catch-up", "some"],
         [*RENT, "--advance", "10081"],
@@ -133,7 +133,7 @@ def test_the_words_of_a_command_are_checked(cli: ScheduleCommandLine) -> None:
         ["schedule", "list", "--status", "sleeping"],
         ["expenses", "export", "--format", "xls"],
     ):
-        assert cli.run(*words).exit_code == 2
+        assert cli.run(*arguments).exit_code == 2
 
 
 # People ---------------------------------------------------------------------------------------------------------------
@@ -155,9 +155,9 @@ def test_a_person_has_quiet_hours_or_none(admin: Admin, cli: ScheduleCommandLine
 
 def test_a_person_has_a_webhook_whose_secret_is_shown_once(admin: Admin, cli: ScheduleCommandLine) -> None:
     url = "https://example.com/hooks?a=b"
-    made = cli.json("users", "set", "anna", "--webhook", url)
-    assert made["webhook"] == url
-    secret = made["webhook_secret"]
+    created = cli.json("users", "set", "anna", "--webhook", url)
+    assert created["webhook"] == url
+    secret = created["webhook_secret"]
     assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", secret)
     Webhook(secret)
     ((stored,),) = admin.execute('select secret from "user".webhooks')
@@ -165,8 +165,8 @@ def test_a_person_has_a_webhook_whose_secret_is_shown_once(admin: Admin, cli: Sc
     listed = cli.output("users", "list") + json.dumps(cli.json("users", "list"))
     assert url in listed
     assert "whsec_" not in listed
-    said = cli.output("users", "set", "anna", "--webhook", "http://localhost:9000/x")
-    assert re.search(r"^secret    whsec_\S+$", said, re.MULTILINE)
+    printed_text = cli.output("users", "set", "anna", "--webhook", "http://localhost:9000/x")
+    assert re.search(r"^secret    whsec_\S+$", printed_text, re.MULTILINE)
     given = cli.output("users", "set", "anna", "--webhook", url, "--webhook-secret", SECRET)
     assert "whsec_" not in given
     ((stored,),) = admin.execute('select secret from "user".webhooks')
@@ -176,7 +176,7 @@ def test_a_person_has_a_webhook_whose_secret_is_shown_once(admin: Admin, cli: Sc
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["--webhook", "ftp://example.com"],
         ["--webhook", "example.com"],
@@ -191,8 +191,10 @@ def test_a_person_has_a_webhook_whose_secret_is_shown_once(admin: Admin, cli: Sc
         ["--webhook-secret", SECRET],
     ],
 )
-def test_what_is_no_webhook_is_refused_before_anything_is_changed(words: list[str], cli: ScheduleCommandLine) -> None:
-    refusal = cli.error("users", "set", "anna", "--zone", "UTC", *words)
+def test_what_is_no_webhook_is_refused_before_anything_is_changed(
+    arguments: list[str], cli: ScheduleCommandLine
+) -> None:
+    refusal = cli.error("users", "set", "anna", "--zone", "UTC", *arguments)
     assert isinstance(refusal, InvalidArgument)
     assert "webhook" in str(refusal)
     assert "MfKQ9r8" not in str(refusal)
@@ -217,13 +219,13 @@ def test_a_schedule_is_edited_in_what_is_given(cli: ScheduleCommandLine) -> None
     assert booked == {"amount": "9.9", "currency": "EUR", "merchant": "Bo"}
     assert cli.json("schedule", "edit", key, "--no-expense")["expense"] is None
     assert cli.output("schedule", "edit", key, "--advance", 5).startswith(f"changed           schedule {key}\n")
-    for words, error, why in (
-        ([], InvalidArgument, "say what is to change"),
+    for arguments, error, why in (
+        ([], InvalidArgument, "nothing to change"),
         (["--no-expense", "--amount", "1"], InvalidArgument, "--no-expense and --amount"),
         (["--note", "x"], InvalidArgument, "--note without --amount"),
         (["--rule", "sometimes"], InvalidArgument, "must begin with `cron:`"),
     ):
-        refusal = cli.error("schedule", "edit", key, *words)
+        refusal = cli.error("schedule", "edit", key, *arguments)
         assert type(refusal) is error
         assert why in str(refusal)
     assert isinstance(cli.error("schedule", "edit", 999, "--name", "x"), NotFound)
@@ -235,7 +237,7 @@ def test_schedules_are_listed_by_person_and_status_page_by_page(cli: ScheduleCom
     cli.output("schedule", "pause", mine[0])
     page = cli.json("schedule", "list", "--limit", 3)
     assert [each["id"] for each in page["items"]] == mine
-    rest = cli.json("schedule", "list", "--place", page["next"])
+    rest = cli.json("schedule", "list", "--cursor", page["next"])
     assert ([each["id"] for each in rest["items"]], rest["next"]) == ([theirs], None)
     assert [each["id"] for each in cli.json("schedule", "list", "--user", "bo")["items"]] == [theirs]
     assert [each["id"] for each in cli.json("schedule", "list", "--status", "paused")["items"]] == mine[:1]
@@ -243,9 +245,9 @@ def test_schedules_are_listed_by_person_and_status_page_by_page(cli: ScheduleCom
     assert head.split() == ["id", "uid", "status", "name", "rule", "channel", "next_at"]
     assert first.split()[:4] == [str(mine[0]), "anna", "paused", "Rent"]
     assert "two lines \N{REPLACEMENT CHARACTER}[31m" in last
-    assert "more      --place " in cli.output("schedule", "list", "--limit", 1)
+    assert "more      --cursor " in cli.output("schedule", "list", "--limit", 1)
     assert isinstance(cli.error("schedule", "list", "--user", "cia"), NotFound)
-    assert isinstance(cli.error("schedule", "list", "--place", "nonsense"), InvalidArgument)
+    assert isinstance(cli.error("schedule", "list", "--cursor", "nonsense"), InvalidArgument)
 
 
 def test_a_schedule_is_paused_resumed_and_archived(cli: ScheduleCommandLine) -> None:
@@ -275,29 +277,29 @@ def test_a_schedule_is_shown_with_its_firings_and_open_runs(admin: Admin, cli: S
     assert "Europe/Stockholm" in text
     assert fired["period_key"] in text
     admin.execute("update scheduler.jobs set rule = 'every so often'")
-    assert "cannot be read: rule: must begin with" in cli.output("schedule", "show", key)
+    assert "invalid rule: rule: must begin with" in cli.output("schedule", "show", key)
     assert isinstance(cli.error("schedule", "show", 999), NotFound)
 
 
 def test_messages_about_days_that_a_backend_delivers_are_left_to_it(admin: Admin, cli: ScheduleCommandLine) -> None:
     admin.execute("create schema theirs")
     cli.environment["DB_SCHEMA"] = "theirs"
-    assert "a backend's" in str(cli.error("notifications", "list", "--days"))
+    assert "delivered by the backend" in str(cli.error("notifications", "list", "--days"))
 
 
 def test_what_cannot_be_exported_is_refused_and_leaves_no_file(cli: ScheduleCommandLine, tmp_path: Path) -> None:
     export = ["expenses", "export", "--format", "csv"]
-    for words, error, why in (
+    for arguments, error, why in (
         (["--json"], InvalidArgument, "--out FILE"),
-        (["--from", "soon"], InvalidArgument, "--from soon: must be a day such as 2026-01-31"),
+        (["--from", "soon"], InvalidArgument, "--from 'soon': must be a time such as 2030-01-31T08:00+01:00"),
         (["--from", "2026-02-01", "--to", "2026-01-01"], InvalidArgument, "the second must be later"),
         (["--zone", "Nowhere"], InvalidArgument, "Nowhere"),
-        (["--user", "cia", "--out", tmp_path / "x"], NotFound, "no person with the uid 'cia'"),
+        (["--user", "cia", "--out", tmp_path / "x"], NotFound, "no user with the uid 'cia'"),
         (["--out", tmp_path], InvalidArgument, "is a directory"),
         (["--out", tmp_path / "no" / "x"], InvalidArgument, "cannot be written: No such file or directory"),
         (["--out", "/dev/full"], InvalidArgument, "cannot be written: No space left on device"),
     ):
-        refusal = cli.error(*export, *words)
+        refusal = cli.error(*export, *arguments)
         assert type(refusal) is error
         assert why in str(refusal)
     assert list(tmp_path.iterdir()) == []
@@ -330,17 +332,17 @@ def test_what_was_booked_can_be_taken_back_for_as_long_as_the_settings_say(
     assert cli.json("schedule", "undo", run)["outcome"] == "created"
 
 
-def test_a_run_is_snoozed_and_skipped_in_words(cli: ScheduleCommandLine) -> None:
+def test_snoozing_and_skipping_a_run_is_printed(cli: ScheduleCommandLine) -> None:
     run = cli.sent_run()
-    said = cli.output("schedule", "answer", run, "snooze", "--minutes", 10)
-    assert said.startswith(f"created           snooze of run {run}, fired-")
-    assert "remind_at " in said
-    assert UUID(re.search(r"idempotency_key +(\S+)", said)[1])  # type: ignore[index]
+    printed_text = cli.output("schedule", "answer", run, "snooze", "--minutes", 10)
+    assert printed_text.startswith(f"created           snooze of run {run}, fired-")
+    assert "remind_at " in printed_text
+    assert UUID(re.search(r"idempotency_key +(\S+)", printed_text)[1])  # type: ignore[index]
     assert cli.json("schedule", "answer", run, "skip")["outcome"] == "created"
     assert isinstance(cli.error("schedule", "undo", run), NothingToUndo)
     assert isinstance(cli.error("schedule", "answer", 999, "skip"), NotFound)
     refusal = cli.error("schedule", "answer", run, "skip", "--minutes", 5)
-    assert "payload.minutes: is not known for skip" in str(refusal)
+    assert "payload.minutes: unknown field for skip" in str(refusal)
 
 
 def test_a_second_answer_is_refused_with_the_time_of_the_first_to_the_second(cli: ScheduleCommandLine) -> None:
@@ -355,7 +357,7 @@ def test_a_second_answer_is_refused_with_the_time_of_the_first_to_the_second(cli
     assert cli.json("expenses", "list")["items"][0]["amount"] == "9500.000000"
 
 
-def test_the_times_of_a_rule_in_utc_are_told_once(cli: ScheduleCommandLine) -> None:
+def test_the_times_of_a_rule_in_utc_are_printed_once(cli: ScheduleCommandLine) -> None:
     _, head, *rows = cli.output("schedule", "next", MONTHLY, "--zone", "UTC").splitlines()
     assert head.split() == ["period", "UTC"]
     assert all(len(row.split()) == 2 for row in rows)
@@ -382,7 +384,7 @@ def test_runs_and_what_is_coming_are_listed(cli: ScheduleCommandLine) -> None:
     assert {run["job_id"] for run in cli.json("schedule", "runs", "--user", "bo")["items"]} == {theirs}
     assert cli.json("schedule", "runs", "--status", "skipped")["items"] == []
     head, *_ = cli.output("schedule", "runs").splitlines()
-    assert head.split() == ["id", "job_id", "name", "period_key", "scheduled_at", "status", "sent_at", "reason"]
+    assert head.split() == ["id", "schedule_id", "name", "period_key", "scheduled_at", "status", "sent_at", "reason"]
     assert isinstance(cli.error("schedule", "runs", theirs, "--user", "anna"), NotFound)
     coming = cli.json("schedule", "upcoming", "--user", "anna")["items"]
     assert {each["job_id"] for each in coming} == {mine}
@@ -399,7 +401,7 @@ def test_messages_are_listed_and_shown(cli: ScheduleCommandLine) -> None:
     shown = cli.json("notifications", "show", message["id"])
     assert shown == message
     assert f"id                {message['id']}" in cli.output("notifications", "show", message["id"])
-    for words, several in (
+    for arguments, several in (
         (["--status", "sent"], 1),
         (["--status", "failed"], 0),
         (["--channel", "console"], 1),
@@ -407,13 +409,13 @@ def test_messages_are_listed_and_shown(cli: ScheduleCommandLine) -> None:
         (["--user", "anna"], 1),
         (["--user", "bo"], 0),
     ):
-        assert len(cli.json("notifications", "list", *words)["items"]) == several
+        assert len(cli.json("notifications", "list", *arguments)["items"]) == several
     head, row = cli.output("notifications", "list").splitlines()
     assert head.split() == ["id", "created_at", "channel", "recipient", "kind", "status", "sent_at", "last_error"]
     assert row.startswith(message["id"])
     assert isinstance(cli.error("notifications", "list", "--user", "cia"), NotFound)
     assert isinstance(cli.error("notifications", "show", uuid4()), NotFound)
-    assert "'nonsense' is no id of a message" in str(cli.error("notifications", "show", "nonsense"))
+    assert "'nonsense' is not the id of a message" in str(cli.error("notifications", "show", "nonsense"))
     assert isinstance(cli.error("notifications", "resend", message["id"]), IllegalMove)
     assert isinstance(cli.error("notifications", "resolve", message["id"], "--sent"), IllegalMove)
 
@@ -437,9 +439,9 @@ def uncertain(admin: Admin) -> UUID:
     return key
 
 
-def test_a_message_is_sent_again_or_said_to_have_arrived(admin: Admin, cli: ScheduleCommandLine) -> None:
+def test_a_message_is_resent_or_resolved(admin: Admin, cli: ScheduleCommandLine) -> None:
     arrived, lost, again = uncertain(admin), uncertain(admin), uncertain(admin)
-    assert "--sent when it arrived" in str(cli.error("notifications", "resolve", arrived))
+    assert "--sent if the message arrived" in str(cli.error("notifications", "resolve", arrived))
     assert cli.json("notifications", "resolve", arrived, "--sent")["status"] == "sent"
     assert cli.json("notifications", "resolve", lost, "--not-sent")["status"] == "failed"
     assert cli.json("notifications", "resend", again)["status"] == "pending"
@@ -472,9 +474,7 @@ def uncertain_about_a_day(admin: Admin, key: str) -> str:
     return key
 
 
-def test_a_message_about_a_day_is_found_sent_again_or_said_to_have_arrived(
-    admin: Admin, cli: ScheduleCommandLine
-) -> None:
+def test_a_message_about_a_day_is_found_resent_or_resolved(admin: Admin, cli: ScheduleCommandLine) -> None:
     arrived, lost, again = (uncertain_about_a_day(admin, key) for key in ("n1", "n2", "n3"))
     found = cli.json("notifications", "list", "--days", "--status", "uncertain")["items"]
     assert [each["id"] for each in found] == ["n3", "n2", "n1"]
@@ -519,12 +519,12 @@ def test_a_person_who_is_quiet_is_reminded_when_that_is_over(admin: Admin, cli: 
 
 
 def test_a_person_is_reached_by_apprise_and_the_address_is_never_shown(admin: Admin, cli: ScheduleCommandLine) -> None:
-    made = cli.json("users", "set", "anna", "--apprise", "NTFYS://tk_hunter2@ntfy.sh/topic")
-    assert made["apprise"] == "ntfys"
+    created = cli.json("users", "set", "anna", "--apprise", "NTFYS://tk_hunter2@ntfy.sh/topic")
+    assert created["apprise"] == "ntfys"
     assert admin.execute('select url from "user".apprise_addresses').fetchall() == [
         ("ntfys://tk_hunter2@ntfy.sh/topic",)
     ]
-    listed = cli.output("users", "list") + json.dumps(cli.json("users", "list")) + json.dumps(made)
+    listed = cli.output("users", "list") + json.dumps(cli.json("users", "list")) + json.dumps(created)
     assert "ntfys" in listed
     assert "hunter2" not in listed
     given = cli.run("users", "set", "anna", "--apprise", "-", stdin="json://example.com/hunter2\n")

@@ -19,13 +19,13 @@ from duly.settings import MAX_WORKER_ID_LENGTH, is_worker_id, load_settings
     ],
 )
 def test_a_worker_is_named_after_its_host_and_process(hostname: str, name: str) -> None:
-    made = default_worker_id(hostname)
-    assert made == f"{name}-{os.getpid()}"
-    assert is_worker_id(made)
-    assert "/" not in made
+    created = default_worker_id(hostname)
+    assert created == f"{name}-{os.getpid()}"
+    assert is_worker_id(created)
+    assert "/" not in created
 
 
-def test_the_contracts_name_stays_where_nobody_asks_for_the_hosts() -> None:
+def test_the_worker_id_of_the_contract_stays_unless_the_host_name_is_requested() -> None:
     settings = load_settings()
     assert settings.worker_id == f"worker-{os.getpid()}"
     assert "worker_id" not in settings.model_fields_set

@@ -34,20 +34,20 @@ __all__ = ["admin", "cli", "database"]
 # Giving a day ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_day_is_given_seen_by_a_worker_and_told(admin: Admin, cli: IngestCommandLine) -> None:
+def test_a_day_as_data_is_captured_and_its_changes_are_printed(admin: Admin, cli: IngestCommandLine) -> None:
     with cli.start_worker():
         first = cli.output("ingest", "capture", "--fixture", SAMPLE, "--user", 42).splitlines()
-        assert re.fullmatch(r"given     [0-9a-f-]{36}", first[0])
+        assert re.fullmatch(r"created   [0-9a-f-]{36}", first[0])
         assert first[1:] == [
             "done      2026-02-10 has version 1, 1 event and 1 message, from the data that came with it",
             "  + New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Cleaning, Billdal.",
         ]
         again = cli.output("ingest", "capture", "--fixture", SAMPLE, "--user", 42).splitlines()
-        assert again[1:] == ["done      2026-02-10 is as it was, version 1, says the data that came with it"]
+        assert again[1:] == ["done      2026-02-10 is unchanged, version 1, according to the data that came with it"]
         changed = cli.write_day({**MORNING, "start": "11:00"}, EVENING)
-        told = cli.json("ingest", "capture", "--fixture", changed, "--user", 42)
-        assert (told["state"], told["user_id"], told["result"]["version"]) == ("done", 42, 2)
-        assert [(each["type"], each["sentence"]) for each in told["changes"]] == [
+        printed = cli.json("ingest", "capture", "--fixture", changed, "--user", 42)
+        assert (printed["state"], printed["user_id"], printed["result"]["version"]) == ("done", 42, 2)
+        assert [(each["type"], each["sentence"]) for each in printed["changes"]] == [
             (
                 "shift_time_changed",
                 "The 10:00\N{EN DASH}14:00 shift on 2026-02-10 (Cleaning, Billdal) now starts at 11:00.",
@@ -57,7 +57,7 @@ def test_a_day_is_given_seen_by_a_worker_and_told(admin: Admin, cli: IngestComma
                 "New shift on 2026-02-10: 18:00\N{EN DASH}20:00, Anna Svensson • Städning, Storgatan 12B, Göteborg.",
             ),
         ]
-        assert told["explanation"].startswith("It is done: ")
+        assert printed["explanation"].startswith("It is done: ")
     assert check(admin, ("duly", "schedule_ingest")) == []
 
 
@@ -73,12 +73,12 @@ def test_a_session_that_fails_ends_the_command_with_1(admin: Admin, cli: IngestC
 
 
 @pytest.mark.timeout(600)
-def test_a_photograph_is_given_read_by_a_worker_and_told(cli: IngestCommandLine) -> None:
+def test_a_photograph_is_captured_and_its_changes_are_printed(cli: IngestCommandLine) -> None:
     with cli.start_worker():
         given, done, *changes = cli.output(
             "ingest", "capture", PICTURES / "before.jpg", "--user", 42, "--wait", 500
         ).splitlines()
-    assert re.fullmatch(r"given     [0-9a-f-]{36}", given)
+    assert re.fullmatch(r"created   [0-9a-f-]{36}", given)
     assert done == (
         "done      2026-03-17 has version 1, 3 events and 1 message, from its photographs; "
         "note: 'Onsdag 17 mars 2026': 2026-03-17 is a Tuesday"
@@ -96,26 +96,26 @@ def test_whoever_watches_sees_the_uploads_the_wait_the_reading_and_the_outcome(c
     images = [str(PICTURES / name) for name in ("before.jpg", "after.jpg")]
     environment = plain_environment(**cli.environment, TERM="xterm", NO_COLOR="1", COLUMNS="160")
     with Watched([*DULY, "ingest", "capture", *images, "--user", "42", "--wait", "500"], environment) as watched:
-        for words in ("uploading before.jpg", "uploading after.jpg", "given ", "waiting for a worker"):
-            watched.read_until(words)
+        for arguments in ("uploading before.jpg", "uploading after.jpg", "created ", "waiting for a worker"):
+            watched.read_until(arguments)
         with cli.start_worker(WORKER_INPUT_MODE="fixture", FIXTURE_PAYLOAD_PATH=str(day)):
-            watched.read_until("a worker reads it")
+            watched.read_until("processed by a worker")
             assert "done  " not in watched.said
             day.write_text(SAMPLE.read_text())
-            told = watched.read_until("New shift on 2026-02-10: 10:00")
+            printed = watched.read_until("New shift on 2026-02-10: 10:00")
             assert watched.process.wait(60) == 0
-    places = [told.index(f"{nth}/4") for nth in range(4)]
+    places = [printed.index(f"{nth}/4") for nth in range(4)]
     assert places == sorted(places)
-    assert "done      2026-02-10 has version 1, 1 event and 1 message" in told
+    assert "done      2026-02-10 has version 1, 1 event and 1 message" in printed
 
 
 @pytest.mark.timeout(600)
 def test_photographs_are_read_without_a_database(tmp_path: Path) -> None:
-    words = [*DULY, "ingest", "read", PICTURES / "after.jpg", SAMPLE, "--json"]
+    arguments = [*DULY, "ingest", "read", PICTURES / "after.jpg", SAMPLE, "--json"]
     environment = plain_environment(
         DATABASE_URL="postgresql://nowhere.invalid/x", DULY_HOME=str(tmp_path / "none"), OCR_IMAGE_SECONDS="500"
     )
-    read = subprocess.run([str(word) for word in words], env=environment, capture_output=True, text=True)
+    read = subprocess.run([str(word) for word in arguments], env=environment, capture_output=True, text=True)
     assert read.returncode == 1, read.stderr
     picture, sample = json.loads(read.stdout)
     assert list(picture) == list(sample) == ["file", "days"]
@@ -137,21 +137,21 @@ def test_photographs_are_read_without_a_database(tmp_path: Path) -> None:
 # Looking --------------------------------------------------------------------------------------------------------------
 
 
-def test_two_versions_are_compared_in_words_and_colours(cli: IngestCommandLine) -> None:
+def test_two_versions_are_compared_in_sentences_and_colours(cli: IngestCommandLine) -> None:
     for entries in ([MORNING, EVENING], [{**MORNING, "start": "11:00"}]):
         cli.create_session(*entries)
         cli.run_worker("ingest")
-    said = cli.process("ingest", "diff", DAY, 1, 2, "--user", 42)
-    assert said.returncode == 0
-    assert said.stdout.splitlines() == [
+    printed_text = cli.process("ingest", "diff", DAY, 1, 2, "--user", 42)
+    assert printed_text.returncode == 0
+    assert printed_text.stdout.splitlines() == [
         "2026-02-10  version 1 → 2: 2 changes",
         "  ~ The 10:00\N{EN DASH}14:00 shift on 2026-02-10 (Cleaning, Billdal) now starts at 11:00.",
         "        start: 10:00 → 11:00",
         "  - Shift removed on 2026-02-10: 18:00\N{EN DASH}20:00, Anna Svensson • Städning, Storgatan 12B, Göteborg.",
     ]
     environment = plain_environment(**cli.environment, FORCE_COLOR="1", TERM="xterm-256color")
-    words = [*DULY, "ingest", "diff", DAY, "1", "2", "--user", "42"]
-    coloured = subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
+    arguments = [*DULY, "ingest", "diff", DAY, "1", "2", "--user", "42"]
+    coloured = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True).stdout
     assert "\x1b[33m  ~ The 10:00" in coloured
     assert "\x1b[31m  - Shift removed" in coloured
     back = cli.json("ingest", "diff", DAY, 2, 1, "--user", 42)

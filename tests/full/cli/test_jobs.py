@@ -25,19 +25,19 @@ def test_a_job_is_asked_for_explained_in_local_time_and_steered(cli: CommandLine
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return cli.process("jobs", *arguments, TZ="JST-9")
 
-    made = json.loads(run("enqueue", "work", "--payload", '{"n": 1}', "--key", "k", "--json").stdout)
-    assert (made["outcome"], made["status"], made["payload"], made["org_id"]) == (
+    created = json.loads(run("enqueue", "work", "--payload", '{"n": 1}', "--key", "k", "--json").stdout)
+    assert (created["outcome"], created["status"], created["payload"], created["org_id"]) == (
         "created",
         "queued",
         {"n": 1},
         str(DEFAULT_ORG),
     )
-    assert made["created_at"].endswith("+00:00")
-    explained = run("explain", made["id"])
+    assert created["created_at"].endswith("+00:00")
+    explained = run("explain", created["id"])
     assert re.fullmatch(
         r"It is due since .* JST \(.*\), and no worker is alive; start one: duly worker\.\n", explained.stdout
     )
-    refused = run("retry", made["id"])
+    refused = run("retry", created["id"])
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "only a dead_letter can" in refused.stderr
     as_json = run("show", str(uuid4()), "--json")
@@ -45,7 +45,7 @@ def test_a_job_is_asked_for_explained_in_local_time_and_steered(cli: CommandLine
     assert json.loads(as_json.stdout)["error"]["code"] == "NOT_FOUND"
 
 
-def test_on_a_terminal_a_list_is_no_wider_than_that_and_in_a_pipe_whole(cli: CommandLine, jobs: JobActions) -> None:
+def test_a_list_fits_a_terminal_and_is_complete_in_a_pipe(cli: CommandLine, jobs: JobActions) -> None:
     keys = [str(key) for key in jobs.enqueue(org=DEFAULT_ORG, rows=2)]
     environment = plain_environment(**cli.environment, TERM="xterm", COLUMNS="80")
     with Watched(["sh", "-c", f"{shlex.join(DULY)} jobs list; echo the end"], environment) as terminal:
@@ -59,23 +59,23 @@ def test_on_a_terminal_a_list_is_no_wider_than_that_and_in_a_pipe_whole(cli: Com
         assert json.loads(cli.process("jobs", "show", line.split()[0], "--json").stdout)["id"] == key
 
 
-async def test_whoever_watches_is_told_every_change_and_the_end(jobs: JobActions, cli: CommandLine) -> None:
+async def test_watching_prints_every_change_and_the_end(jobs: JobActions, cli: CommandLine) -> None:
     with cli.start("jobs", "enqueue", "work", "--watch", "--json") as watching:
-        made = json.loads(await asyncio.to_thread(watching.line))
-        assert (made["outcome"], made["status"]) == ("created", "queued")
+        created = json.loads(await asyncio.to_thread(watching.line))
+        assert (created["outcome"], created["status"]) == ("created", "queued")
         (lease,) = await jobs.claim()
         assert json.loads(await asyncio.to_thread(watching.line))["status"] == "running"
         for progress in (10, 20):  # the second within a second, which is no event
             await repository.record_progress(jobs.worker, lease, "reading", progress)
             seen = json.loads(await asyncio.to_thread(watching.line))
             assert (seen["stage"], seen["progress"]) == ("reading", progress)
-        await repository.done(jobs.worker, [lease], [{"pages": 2}])
+        await repository.settle_done(jobs.worker, [lease], [{"pages": 2}])
         ended = json.loads(await asyncio.to_thread(watching.line))
         assert (ended["status"], ended["result"]) == ("succeeded", {"pages": 2})
         assert await asyncio.to_thread(watching.finish) == 0
 
 
-async def test_a_long_log_is_shown_whole(cli: CommandLine, jobs: JobActions) -> None:
+async def test_a_long_log_is_printed_completely(cli: CommandLine, jobs: JobActions) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
     (lease,) = await jobs.claim()
     await repository.record_progress(jobs.worker, lease, "reading", None)

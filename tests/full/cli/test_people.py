@@ -25,13 +25,13 @@ def test_from_nothing_to_a_key_that_is_revoked(database: str) -> None:
     assert json.loads(run(database, "orgs", "create", "acme", "--json").stdout)["outcome"] == "created"
     assert json.loads(run(database, "orgs", "create", "acme", "--json").stdout)["outcome"] == "existing"
     assert run(database, "users", "create", "anna", "--zone", "Europe/Stockholm").stdout.startswith("created")
-    made = json.loads(run(database, "keys", "create", "ci", "--org", "acme", "--scope", "admin", "--json").stdout)
-    assert made["secret"].startswith(made["prefix"])
+    created = json.loads(run(database, "keys", "create", "ci", "--org", "acme", "--scope", "admin", "--json").stdout)
+    assert created["secret"].startswith(created["prefix"])
     listed = run(database, "keys", "list").stdout
-    assert made["prefix"] in listed
-    assert made["secret"] not in listed
-    assert made["prefix"] in run(database, "keys", "revoke", made["prefix"]).stdout
-    assert run(database, "orgs", "revoke", "acme").stdout == "no key was alive\n"
+    assert created["prefix"] in listed
+    assert created["secret"] not in listed
+    assert created["prefix"] in run(database, "keys", "revoke", created["prefix"]).stdout
+    assert run(database, "orgs", "revoke", "acme").stdout == "no key was valid\n"
     assert "anna" in run(database, "users", "list").stdout
 
 
@@ -39,13 +39,15 @@ def test_a_person_is_described_anew(database: str) -> None:
     assert run(database, "users", "create", "anna", "--zone", "Europe/Stockholm").returncode == 0
     changed = json.loads(run(database, "users", "set", "anna", "--telegram-id", "42", "--json").stdout)
     assert (changed["telegram_id"], changed["zone"], changed["uid"]) == (42, "Europe/Stockholm", "anna")
-    said = run(database, "users", "set", "anna", "--zone", "UTC", "--language", "sv", "--currency", "SEK").stdout
-    assert "telegram_id 42  zone UTC  language sv  currency SEK" in said
+    printed_text = run(
+        database, "users", "set", "anna", "--zone", "UTC", "--language", "sv", "--currency", "SEK"
+    ).stdout
+    assert "telegram_id 42  zone UTC  language sv  currency SEK" in printed_text
     assert run(database, "users", "create", "bo").returncode == 0
     for words, why in (
-        (("bo", "--telegram-id", "42"), "belongs to another person"),
+        (("bo", "--telegram-id", "42"), "belongs to another user"),
         (("bo", "--zone", "Nowhere"), "a zone is"),
-        (("bo",), "say what is to change"),
+        (("bo",), "nothing to change"),
         (("cia", "--telegram-id", "7"), "there is no person with the uid 'cia'"),
         (("bo", "--telegram-id", "0"), "--telegram-id"),
     ):
@@ -82,7 +84,7 @@ def test_migrate_goes_down_as_well(database: str) -> None:
     assert "--to nowhere" in answer.stderr
 
 
-def test_a_database_that_goes_away_in_the_middle_of_a_command_is_told(database: str) -> None:
+def test_a_connection_lost_during_a_command_is_reported(database: str) -> None:
     end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'duly-cli' and datname = %s"
     with psycopg.connect(database) as blocker, psycopg.connect(database, autocommit=True) as admin:
         blocker.execute('lock table "user".users in access exclusive mode')

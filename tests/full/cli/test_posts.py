@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from duly.apps.posts.legacy import BATCH, MAX_LINE_LENGTH
+from duly.apps.posts.legacy import BATCH_SIZE, MAX_LINE_LENGTH
 from duly.apps.posts.model import MAX_CAPTION_LENGTH
 from duly.db.migrations import Names
 from tests.fast.cli.test_posts import V1, admin, api, claim, cli, database, image, posts, worker, write
@@ -44,12 +44,12 @@ POST = {
 # From nothing to a released post --------------------------------------------------------------------------------------
 
 
-def test_a_post_is_made_shown_changed_and_released(posts: PostActions, cli: CommandLine, image: Path) -> None:
+def test_a_post_is_created_shown_edited_and_released(posts: PostActions, cli: CommandLine, image: Path) -> None:
     assert "created" in cli.output("users", "create", "anna")
-    made = cli.json("posts", "create", image, "--user", "anna", "--caption", "My day")
-    assert made.keys() == {"outcome", "postId", "status", "releaseTime"}
-    assert (made["outcome"], made["status"]) == ("created", "PENDING")
-    key = made["postId"]
+    created = cli.json("posts", "create", image, "--user", "anna", "--caption", "My day")
+    assert created.keys() == {"outcome", "postId", "status", "releaseTime"}
+    assert (created["outcome"], created["status"]) == ("created", "PENDING")
+    key = created["postId"]
     shown = cli.json("posts", "show", key)
     assert shown.keys() == POST
     assert (shown["id"], shown["author_id"], shown["caption"], shown["version"]) == (key, "anna", "My day", 1)
@@ -185,9 +185,9 @@ IMPORTED: dict[str, tuple[object, Json]] = {
 BAD: dict[str, tuple[object, str]] = {
     "nonsense for a status": ({**V1, "status": "DONE"}, "status: must be one of PENDING, PROCESSING, RELEASED"),
     "no status but a number": ({**V1, "status": 7}, "status: must be text"),
-    "nobody": ({"timestamp": "2020-01-01T10:00:00Z"}, "authorId or userId: must be there"),
-    "nobody we can name": ({**V1, "userId": "anna_20200101/x"}, "authorId or userId: must be there"),
-    "no time": ({"userId": "anna"}, "createdAt or timestamp: must be there"),
+    "nobody": ({"timestamp": "2020-01-01T10:00:00Z"}, "authorId or userId: required"),
+    "nobody we can name": ({**V1, "userId": "anna_20200101/x"}, "authorId or userId: required"),
+    "no time": ({"userId": "anna"}, "createdAt or timestamp: required"),
     "no time that we know": ({"userId": "anna", "timestamp": "yesterday"}, "timestamp: must be a time"),
     "a time beyond all": ({"userId": "anna", "timestamp": 9e15}, "timestamp: must"),
     "a time before all": ({"userId": "anna", "timestamp": 0}, "timestamp: must lie in the years"),
@@ -226,12 +226,12 @@ def test_good_lines_become_posts_and_bad_ones_are_named_by_their_number(
     file = write(tmp_path, [*lines, *goods])
     done = cli.process("posts", "import-legacy", file)
     assert done.returncode == 1
-    told = [line.removeprefix(f"{file}:").split(": ", 1) for line in done.stderr.splitlines()]
-    assert [int(number) for number, _ in told] == list(bad)
-    for number, reason in told:
+    printed = [line.removeprefix(f"{file}:").split(": ", 1) for line in done.stderr.splitlines()]
+    assert [int(number) for number, _ in printed] == list(bad)
+    for number, reason in printed:
         assert bad[int(number)] in reason, number
     total = len(lines) + len(goods)
-    assert done.stdout == (f"imported  {len(IMPORTED)} of {total} lines; 0 were there already, {len(BAD)} are bad\n")
+    assert done.stdout == (f"imported  {len(IMPORTED)} of {total} lines; 0 existed already, {len(BAD)} were rejected\n")
     for name, (document, wanted) in IMPORTED.items():
         ((key, kept),) = find(posts, document)
         shown = cli.json("posts", "show", key)
@@ -291,7 +291,7 @@ def test_what_was_about_to_be_released_elsewhere_is_released_here(
 def test_an_import_that_is_killed_and_begun_again_ends_with_every_document_once(
     posts: PostActions, cli: CommandLine, tmp_path: Path
 ) -> None:
-    total, before = 6 * BATCH + 7, 3 * BATCH
+    total, before = 6 * BATCH_SIZE + 7, 3 * BATCH_SIZE
     lines = [{**V1, "id": f"doc-{nth}", "userId": f"author-{nth // 10}", "content": str(nth)} for nth in range(total)]
     file = write(tmp_path, lines)
     with psycopg.connect(posts.admin.info.dsn) as other:  # makes the same person, and takes its time
@@ -313,9 +313,9 @@ def test_an_import_that_is_killed_and_begun_again_ends_with_every_document_once(
 def test_an_import_whose_database_goes_away_says_so_and_can_be_begun_again(
     posts: PostActions, cli: CommandLine, tmp_path: Path
 ) -> None:
-    file = write(tmp_path, [{**V1, "id": f"doc-{nth}", "userId": f"author-{nth}"} for nth in range(BATCH + 10)])
+    file = write(tmp_path, [{**V1, "id": f"doc-{nth}", "userId": f"author-{nth}"} for nth in range(BATCH_SIZE + 10)])
     with psycopg.connect(posts.admin.info.dsn) as other:
-        other.execute('insert into "user".users (uid) values (%s)', [f"author-{BATCH + 5}"])
+        other.execute('insert into "user".users (uid) values (%s)', [f"author-{BATCH_SIZE + 5}"])
         with cli.start("posts", "import-legacy", file) as program:
             wait_until_blocked(posts.admin.info.dsn)
             posts.admin.execute(
@@ -343,9 +343,9 @@ def test_too_many_failed_intents_end_with_1(posts: PostActions, cli: CommandLine
     posts.admin.execute(add, ["UNEXPECTED", 9])
     assert cli.run("slo").exit_code == 0
     posts.admin.execute(add, ["UNAVAILABLE", 1])
-    told = cli.process("slo")  # 1990 of 2000 are 99.5 of 100, and not more
-    assert (told.returncode, told.stderr) == (1, "")
-    assert re.search(r"^more than 99\.5 % of intents succeed +NO +99\.500% +2000 +10 ", told.stdout, re.MULTILINE)
+    printed = cli.process("slo")  # 1990 of 2000 are 99.5 of 100, and not more
+    assert (printed.returncode, printed.stderr) == (1, "")
+    assert re.search(r"^more than 99\.5 % of intents succeed +NO +99\.500% +2000 +10 ", printed.stdout, re.MULTILINE)
     as_json = cli.run("slo", "--json")
     assert as_json.exit_code == 1
     intents, lag, stuck = json.loads(as_json.stdout)
@@ -359,8 +359,8 @@ def test_a_late_release_ends_with_1(posts: PostActions, cli: CommandLine, image:
     cli.output("posts", "create", image, "--user", "anna")
     posts.advance_clock(6 * HOURS + 121)
     assert cli.process("posts", "release").returncode == 0
-    told = cli.run("slo", "--json")
-    assert told.exit_code == 1
-    _, lag, _ = json.loads(told.stdout)
+    printed = cli.run("slo", "--json")
+    assert printed.exit_code == 1
+    _, lag, _ = json.loads(printed.stdout)
     assert (lag["is_met"], lag["events"], lag["bad"]) == (False, 1, 1)
     assert lag["measured"] > 120

@@ -31,16 +31,16 @@ def test_a_run_is_sent_answered_once_and_booked_and_taken_back(cli: ScheduleComm
     assert "was answered already" in refused.stderr
     assert f"confirmation_id   {receipt['confirmation_id']}" in refused.stdout
     as_json = cli.run("schedule", "answer", run, "skip", "--json")
-    told = json.loads(as_json.stdout)
-    assert (as_json.exit_code, told["error"]["code"]) == (2, "ALREADY_ANSWERED")
-    assert told["receipt"]["confirmation_id"] == receipt["confirmation_id"]
+    printed = json.loads(as_json.stdout)
+    assert (as_json.exit_code, printed["error"]["code"]) == (2, "ALREADY_ANSWERED")
+    assert printed["receipt"]["confirmation_id"] == receipt["confirmation_id"]
     undone = cli.json("schedule", "undo", run)
     assert (undone["outcome"], undone["reverses"], undone["amount"]) == (
         "created",
         receipt["expense"]["id"],
         "-9.990000",
     )
-    assert f"entry {undone['id']} takes back entry {undone['reverses']}" in cli.output("schedule", "undo", run)
+    assert f"entry {undone['id']} reverses entry {undone['reverses']}" in cli.output("schedule", "undo", run)
     assert cli.json("schedule", "undo", run)["outcome"] == "existing"
     log = cli.json("schedule", "timeline", run)
     assert [each["next_status"] for each in log] == ["pending", "sent", "confirmed"]
@@ -75,16 +75,16 @@ def test_the_books_are_listed_and_exported(cli: ScheduleCommandLine, tmp_path: P
     assert errors == []
     assert 'reverses: "' in text.stdout
     file = tmp_path / "books.beancount"
-    words = ["expenses", "export", "--format", "beancount", "--out", file]
-    assert cli.output(*words) == f"exported  2 entries to {file}\n"
+    arguments = ["expenses", "export", "--format", "beancount", "--out", file]
+    assert cli.output(*arguments) == f"exported  2 entries to {file}\n"
     assert file.read_text() == text.stdout
     assert file.stat().st_mode & 0o777 == 0o666 & ~umask()
-    assert cli.json(*words) == {"entries": 2, "file": str(file)}
+    assert cli.json(*arguments) == {"entries": 2, "file": str(file)}
     assert [path.name for path in tmp_path.iterdir()] == ["books.beancount"]
-    told = cli.run("expenses", "export", "--format", "csv", "--zone", "Europe/Stockholm").stdout_bytes.decode()
-    rows = list(csv.DictReader(io.StringIO(told, newline="")))
+    printed = cli.run("expenses", "export", "--format", "csv", "--zone", "Europe/Stockholm").stdout_bytes.decode()
+    rows = list(csv.DictReader(io.StringIO(printed, newline="")))
     assert [row["note"] for row in rows] == ["'=1+1", "'=1+1"]
-    assert told.endswith("\r\n")
+    assert printed.endswith("\r\n")
 
 
 def umask() -> int:

@@ -21,7 +21,7 @@ def duly(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_next_times_are_told_in_the_zone_and_in_utc_with_their_periods() -> None:
+def test_the_next_times_are_printed_in_the_zone_and_in_utc_with_their_periods() -> None:
     ran = duly("next", "cron: 30 2 * * *", *FIRST, "--count", "2")
     assert ran.returncode == 0, ran.stderr
     assert "At 02:30 every day, Europe/Stockholm" in ran.stdout
@@ -31,12 +31,12 @@ def test_the_next_times_are_told_in_the_zone_and_in_utc_with_their_periods() -> 
 
 def test_programs_get_json() -> None:
     ran = duly("next", '{"every": "month", "day": 1, "at": "10:00"}', *FIRST, "--count", "1", "--json")
-    told: dict[str, Any] = json.loads(ran.stdout)
-    assert (told["zone"], told["grain"]) == ("Europe/Stockholm", "month")
-    assert told["next"] == [{"period": "2026-04", "local": "2026-04-01T10:00+02:00", "utc": "2026-04-01T08:00Z"}]
+    printed: dict[str, Any] = json.loads(ran.stdout)
+    assert (printed["zone"], printed["grain"]) == ("Europe/Stockholm", "month")
+    assert printed["next"] == [{"period": "2026-04", "local": "2026-04-01T10:00+02:00", "utc": "2026-04-01T08:00Z"}]
 
 
-def test_what_is_no_rule_is_refused_at_its_place() -> None:
+def test_an_invalid_rule_is_refused_with_the_position() -> None:
     ran = duly("next", "cron: 61 * * * *")
     assert ran.returncode == 2
     assert "the minute of `61 * * * *`, at character 1, is '61'" in ran.stderr

@@ -138,9 +138,9 @@ def test_it_takes_a_day_given_as_data_and_never_its_sample_for_photographs(home:
     words = ("ingest", "capture", "--fixture", str(ROOT / "fixtures" / "sample_schedule.json"), "--user", "42")
     captured = run_duly(*words, DULY_HOME=str(home))
     assert captured.returncode == 0, captured.stdout + captured.stderr
-    given, *told = captured.stdout.splitlines()
+    given, *printed = captured.stdout.splitlines()
     assert given.startswith("given     ")
-    assert told == [
+    assert printed == [
         "done      2026-02-10 has version 1, 1 event and 1 message, from the data that came with it",
         "  + New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Cleaning, Billdal.",
     ]
@@ -150,7 +150,7 @@ def test_it_takes_a_day_given_as_data_and_never_its_sample_for_photographs(home:
         assert anna.post(f"/v1/ingest/sessions/{empty}/close").status_code == 200
         assert anna.get("/v1/ingest/days/2026-02-10").json()["current_version"] == 1
         again = run_duly(*words, DULY_HOME=str(home))  # which comes after the other
-        assert "is as it was, version 1" in again.stdout
+        assert "is unchanged, version 1" in again.stdout
     why = run_duly("ingest", "explain", empty, DULY_HOME=str(home)).stdout
     assert "It failed: the session has no photograph" in why
 
@@ -221,14 +221,14 @@ def test_a_killed_api_comes_back_at_the_same_address(up: tuple[Program, str]) ->
     os.kill(api, signal.SIGKILL)
     assert get(f"{address}/healthz").status_code == 200
     assert component_of(program.pid, "serve") != api
-    program.wait_for_error("api ended with status -9")
+    program.wait_for_error("api exited with status -9")
 
 
 def test_a_killed_worker_comes_back(up: tuple[Program, str]) -> None:
     program, _ = up
     worker = component_of(program.pid, "worker")
     os.kill(worker, signal.SIGKILL)
-    program.wait_for_error("worker ended with status -9")
+    program.wait_for_error("worker exited with status -9")
     wait_gone(worker)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:  # it is started again after a pause
@@ -320,7 +320,7 @@ def test_a_port_that_is_taken_is_named_with_the_way_out(home: Path) -> None:
     assert "--port" in answer.stderr
 
 
-def test_without_a_wish_a_free_port_is_found(home: Path, database: str) -> None:
+def test_without_a_port_a_free_one_is_found(home: Path, database: str) -> None:
     try:
         usual = socket.create_server(("127.0.0.1", DEFAULT_PORT))
     except OSError:

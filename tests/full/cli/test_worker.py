@@ -17,10 +17,10 @@ def environment(database: str, **more: str) -> dict[str, str]:
     return plain_environment(DATABASE_URL=database, DULY_LOG_FORMAT="json", **more)
 
 
-def test_it_registers_works_and_says_goodbye(database: str) -> None:
+def test_a_worker_registers_works_and_unregisters(database: str) -> None:
     with Program(WORKER, environment=environment(database, WORKER_ID="night")) as worker:
         started = json.loads(worker.line())
-        assert (started["event"], started["worker"]) == ("worker started", "night")
+        assert (started["event"], started["worker"]) == ("worker.started", "night")
         with psycopg.connect(database) as admin:
             assert admin.execute("select worker_id, stopped_at from duly.workers").fetchall() == [("night", None)]
         assert worker.finish(signal.SIGTERM) == 0
@@ -61,7 +61,7 @@ def test_a_database_without_our_tables_is_refused_with_the_fix(server: str) -> N
         assert "duly migrate" in worker.said()
 
 
-def test_a_database_that_does_not_answer_is_said_at_once() -> None:
+def test_a_database_that_does_not_answer_is_reported_at_once() -> None:
     nowhere = "postgresql://nobody:hunter2@127.0.0.1:1/none"
     with Program(WORKER, environment=environment(nowhere)) as worker:
         assert worker.finish() == 69
@@ -73,15 +73,15 @@ def ask(place: SplitResult, path: str) -> tuple[int, str]:
     connection = HTTPConnection(place.hostname or "", place.port or 0, timeout=10)
     connection.request("GET", path)
     answer = connection.getresponse()
-    said = answer.status, answer.read().decode()
+    printed_text = answer.status, answer.read().decode()
     connection.close()
-    return said
+    return printed_text
 
 
-def test_on_request_it_tells_its_health_and_figures(database: str) -> None:
+def test_a_worker_with_a_port_serves_health_and_metrics(database: str) -> None:
     with Program((*WORKER, "--port", "0"), environment=environment(database)) as worker:
-        said = [json.loads(worker.line()) for _ in range(2)]
-        address: str = next(line["address"] for line in said if line["event"] == "listening")
+        printed_text = [json.loads(worker.line()) for _ in range(2)]
+        address: str = next(line["address"] for line in printed_text if line["event"] == "health.listening")
         place = urlsplit(address)
         for path, expected in (("/healthz", '"ok"'), ("/readyz", '"ok"'), ("/metrics", "duly_build_info")):
             status, body = ask(place, path)

@@ -1,4 +1,4 @@
-"""What commands show: tables that fit the terminal, times, amounts; and ids that may be shortened."""
+"""Output of commands: tables that fit the terminal, times, amounts; and ids given by a prefix."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,12 +10,12 @@ from uuid import UUID, uuid4
 import pytest
 from rich.cells import cell_len
 
-from duly.cli import shown
-from duly.cli.watching import stage_of, watcher
-from duly.db.id_prefix import read_prefix
+from duly.cli import output
+from duly.cli.progress import describe_stage, job_progress
+from duly.db.id_prefix import parse_id_prefix
 from duly.errors import InvalidArgument, NotFound
 from duly.jobs import repository
-from duly.jobs.model import DEFAULT_ORG, Status
+from duly.jobs.model import DEFAULT_ORG, JobStatus
 from tests.support.command_line import CommandLine
 from tests.support.fixtures import admin, database, worker
 from tests.support.jobs.actions import Admin, JobActions
@@ -37,7 +37,7 @@ def cli(database: str, tmp_path: Path) -> CommandLine:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The lines of a table."""
-    shown.print_table(columns, rows)
+    output.print_table(columns, rows)
     return capsys.readouterr().out.splitlines()
 
 
@@ -45,7 +45,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], capsys: pyte
 def test_a_table_is_no_wider_than_the_terminal(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(shown, "terminal_width", lambda: width)
+    monkeypatch.setattr(output, "terminal_width", lambda: width)
     rows = [[uuid4(), "work", SOON, SOON, "任务失败" * 30], [uuid4(), "other", None, SOON, "x" * 200]]
     lines = table(("id", "type", "created_at", "finished_at", "last_error"), rows, capsys)
     assert max(map(cell_len, lines)) <= width
@@ -53,25 +53,25 @@ def test_a_table_is_no_wider_than_the_terminal(
 
 
 def test_what_fits_is_not_shortened(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(shown, "terminal_width", lambda: 80)
-    head, first = table(("id", "words"), [[IDS[0], "x" * 42]], capsys)
+    monkeypatch.setattr(output, "terminal_width", lambda: 80)
+    head, first = table(("id", "arguments"), [[IDS[0], "x" * 42]], capsys)
     assert first == f"{IDS[0]}  {'x' * 42}"
-    assert head.split() == ["id", "words"]
+    assert head.split() == ["id", "arguments"]
 
 
 def test_ids_are_shortened_last_and_stay_unique(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(shown, "terminal_width", lambda: 50)
+    monkeypatch.setattr(output, "terminal_width", lambda: 50)
     random = [UUID(f"{nth}19a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77") for nth in range(3)]
-    _, *rows = table(("id", "words"), [[key, "x" * 100] for key in random], capsys)
+    _, *rows = table(("id", "arguments"), [[key, "x" * 100] for key in random], capsys)
     assert [row.split()[0] for row in rows] == [str(key)[: len(rows[0].split()[0])] for key in random]
-    _, *alike = table(("id", "words"), [[key, "x" * 100] for key in IDS], capsys)
+    _, *alike = table(("id", "arguments"), [[key, "x" * 100] for key in IDS], capsys)
     assert [row.split()[0] for row in alike] == [str(key) for key in IDS]
 
 
-def test_off_a_terminal_every_cell_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    _, row = table(("id", "words"), [[IDS[0], "x" * 500]], capsys)
+def test_off_a_terminal_no_cell_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    _, row = table(("id", "arguments"), [[IDS[0], "x" * 500]], capsys)
     assert row == f"{IDS[0]}  {'x' * 500}"
 
 
@@ -79,7 +79,7 @@ def test_a_list_of_jobs_fits_a_terminal_of_80_columns(
     cli: CommandLine, jobs: JobActions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs.enqueue(org=DEFAULT_ORG, rows=3)
-    monkeypatch.setattr(shown, "terminal_width", lambda: 80)
+    monkeypatch.setattr(output, "terminal_width", lambda: 80)
     lines = cli.output("jobs", "list").splitlines()
     assert max(map(cell_len, lines)) <= 80
     assert len({line.split()[0] for line in lines}) == 4
@@ -96,7 +96,7 @@ def test_a_timeline_has_times_with_their_zone_and_milliseconds(cli: CommandLine)
     assert datetime.fromisoformat(f"{day}T{clock}").microsecond % 1000 == 0
     assert len(clock) == len("02:10:33.045")
     assert zone == f"{datetime.now().astimezone():%Z}"
-    assert shown.instant_of(SOON.astimezone()).split()[1].endswith(":33.045")
+    assert output.format_instant(SOON.astimezone()).split()[1].endswith(":33.045")
 
 
 @pytest.mark.parametrize(
@@ -104,24 +104,24 @@ def test_a_timeline_has_times_with_their_zone_and_milliseconds(cli: CommandLine)
     [("9500.000000", "9500.00"), ("0.5", "0.50"), ("1.2345", "1.2345"), ("-3", "-3.00"), ("1E+3", "1000.00")],
 )
 def test_an_amount_has_its_cents(amount: str, text: str) -> None:
-    assert shown.text_of(Decimal(amount)) == text
+    assert output.format_value(Decimal(amount)) == text
 
 
 # Jobs -----------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_job_says_in_one_line_how_often_it_was_started(cli: CommandLine, jobs: JobActions) -> None:
+async def test_show_prints_the_starts_of_a_job_on_one_line(cli: CommandLine, jobs: JobActions) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
     await jobs.claim()
     lines = cli.output("jobs", "show", key).splitlines()
     assert [line for line in lines if line.startswith(("starts", "attempt", "max_attempts"))] == [
         "starts               1 of 5 (attempt 0, counted from 0)"
     ]
-    told = cli.json("jobs", "show", key)
-    assert (told["starts"], told["attempt"], told["max_attempts"]) == (1, 0, 5)
+    printed = cli.json("jobs", "show", key)
+    assert (printed["starts"], printed["attempt"], printed["max_attempts"]) == (1, 0, 5)
 
 
-async def test_watching_off_a_terminal_tells_errors_and_the_result_in_columns(
+async def test_watching_off_a_terminal_prints_errors_and_progress_in_columns(
     cli: CommandLine, jobs: JobActions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
@@ -130,11 +130,11 @@ async def test_watching_off_a_terminal_tells_errors_and_the_result_in_columns(
     failed = await repository.find_job(jobs.worker, DEFAULT_ORG, key)
     assert job
     assert failed
-    assert stage_of(failed) == "start 1 of 5 failed: OOPS: because"
-    with watcher(job, as_json=False) as tell_change:
-        tell_change(failed)
-        tell_change(replace(failed, status=Status.DEAD_LETTER))
-        tell_change(replace(failed, status=Status.RUNNING, stage="half", progress=50))
+    assert describe_stage(failed) == "start 1 of 5 failed: OOPS: because"
+    with job_progress(job, as_json=False) as print_change:
+        print_change(failed)
+        print_change(replace(failed, status=JobStatus.DEAD_LETTER))
+        print_change(replace(failed, status=JobStatus.RUNNING, stage="half", progress=50))
     columns = [line.split(str(key)) for line in capsys.readouterr().out.splitlines()]
     assert {len(before) for before, _ in columns} == {12}
     assert columns[2][1].split() == ["50", "%", "half"]
@@ -142,7 +142,7 @@ async def test_watching_off_a_terminal_tells_errors_and_the_result_in_columns(
 
 async def test_the_end_of_a_watched_job_shows_its_result(cli: CommandLine, jobs: JobActions) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
-    await repository.done(jobs.worker, await jobs.claim(), [{"hello": "Anna"}])
+    await repository.settle_done(jobs.worker, await jobs.claim(), [{"hello": "Anna"}])
     assert cli.output("jobs", "show", key, "--watch").splitlines()[-1] == 'result    {"hello": "Anna"}'
 
 
@@ -182,22 +182,22 @@ def test_a_beginning_of_several_ids_lists_the_candidates(cli: CommandLine, admin
     refusal = cli.error("jobs", "cancel", "019a8b8e")
     assert isinstance(refusal, InvalidArgument)
     first, *candidates = str(refusal).splitlines()
-    assert first == "several ids of a job begin with 019a8b8e; give more of one:"
+    assert first == "several job ids begin with 019a8b8e; use a longer prefix:"
     assert candidates == [f"  {key}  work  queued" for key in IDS]
     assert cli.json("jobs", "list", "--status", "canceled")["items"] == []
 
 
 def test_what_begins_no_id_or_is_too_short_is_refused(cli: CommandLine) -> None:
-    for kind, words in (("job", "jobs show"), ("post", "posts show"), ("session", "ingest show")):
-        refusal = cli.error(*words.split(), "019a")
+    for kind, arguments in (("job", "jobs show"), ("post", "posts show"), ("session", "ingest show")):
+        refusal = cli.error(*arguments.split(), "019a")
         assert isinstance(refusal, NotFound)
         assert str(refusal) == f"there is no {kind} whose id begins with 019a"
         for wrong in ("019", "nothing-like-it", "", "0" * 33):
-            assert cli.run(*words.split(), wrong).exit_code == 2
+            assert cli.run(*arguments.split(), wrong).exit_code == 2
     message = cli.error("notifications", "show", "019a")
     assert str(message) == "there is no message whose id begins with 019a"
     with pytest.raises(InvalidArgument, match="at least its first 4 characters"):
-        read_prefix("019")
+        parse_id_prefix("019")
 
 
 def test_another_orgs_job_is_not_found_by_the_beginning_of_its_id(cli: CommandLine, admin: Admin) -> None:

@@ -1,0 +1,57 @@
+"""What `duly orgs`, `duly users` and `duly keys` print."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from duly.accounts import ApiKey, Org, User
+from duly.cli.output import creation_outcome, format_value, print_table, to_json
+from duly.outcomes import Creation
+
+__all__ = ["format_account", "format_quiet_hours", "print_accounts", "print_creation", "print_revoked", "to_document"]
+
+
+def print_creation(creation: Creation[Org] | Creation[User], as_json: bool) -> None:
+    """Print an org or a user, and whether it was created or existed."""
+    outcome = creation_outcome(creation)
+    if as_json:
+        print(to_json({"outcome": outcome, **to_document(creation.row)}))
+    else:
+        print(f"{outcome:9} {format_account(creation.row)}")
+
+
+def print_revoked(keys: Sequence[ApiKey], as_json: bool) -> None:
+    """Print the keys that were revoked."""
+    if as_json:
+        print(to_json([asdict(key) for key in keys]))
+    else:
+        print("\n".join(f"revoked   {key.prefix}  {format_value(key.name)}" for key in keys) or "no key was valid")
+
+
+def print_accounts(accounts: Sequence[Org | ApiKey], columns: Sequence[str], as_json: bool) -> None:
+    """Print a list of orgs or keys."""
+    if as_json:
+        print(to_json([asdict(account) for account in accounts]))
+    else:
+        print_table(columns, [[getattr(account, column) for column in columns] for account in accounts])
+
+
+def format_account(account: Org | User) -> str:
+    """Format the fields of an org or a user on one line."""
+    return "  ".join(
+        f"{name} {format_value(value)}" for name, value in to_document(account).items() if value is not None
+    )
+
+
+def to_document(account: Org | User) -> Mapping[str, Any]:
+    """Convert an org or a user to JSON fields; quiet hours as they are given to `duly users set`."""
+    fields = asdict(account)
+    if isinstance(account, User):
+        del fields["quiet_from"], fields["quiet_until"]
+        fields["quiet"] = format_quiet_hours(account)
+    return fields
+
+
+def format_quiet_hours(user: User) -> str | None:
+    """Format the hours of the day in which a user gets no reminders."""
+    return f"{user.quiet_from:%H:%M}-{user.quiet_until:%H:%M}" if user.quiet_from else None

@@ -1,0 +1,60 @@
+"""A command group that imports a subcommand's module only when that subcommand runs, so that `duly --help` is quick."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
+
+__all__ = ["LazyCommand", "LazyGroup"]
+
+
+@dataclass(frozen=True)
+class LazyCommand:
+    """A subcommand as the help of its parent lists it, and the module that defines it."""
+
+    name: str
+    module: str
+    summary: str  # the first paragraph of its own help; tests/fast/cli/test_help.py compares the two
+    panel: str | None = None
+
+    def placeholder(self) -> TyperCommand:
+        """Return a command that can be listed, but not run."""
+        return TyperCommand(self.name, help=self.summary, rich_help_panel=self.panel)
+
+    def load(self) -> Any:
+        """Import the module; return its command of this name or, if it has none, its whole group."""
+        group = get_group(import_module(self.module).app)
+        group.name = self.name
+        command: Any = group.commands.get(self.name, group)
+        command.rich_help_panel = self.panel
+        return command
+
+
+class LazyGroup(TyperGroup):
+    """Lists placeholders, and replaces one by the real command before that is run."""
+
+    lazy_commands: tuple[LazyCommand, ...] = ()
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.not_loaded = {command.name: command for command in self.lazy_commands}
+        for command in self.lazy_commands:
+            self.add_command(command.placeholder())
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the subcommand that the arguments name, and import it."""
+        self.load(args[0])
+        return super().resolve_command(ctx, args)
+
+    def load(self, name: str) -> None:
+        """Replace the placeholder of this name, if there is one, by the real command."""
+        if command := self.not_loaded.get(name):
+            self.add_command(command.load(), name)
+            del self.not_loaded[name]
+
+    def load_all(self) -> None:
+        """Replace every placeholder."""
+        for name in tuple(self.not_loaded):
+            self.load(name)
