@@ -18,7 +18,7 @@ from duly.db.migrate import migrate
 from duly.db.migrations import Names
 from duly.formatting import COMMAND_VARIABLE
 from duly.testing import FOREIGN_DATABASE_VARIABLES, TestDatabases, install_test_clock, plugin, server_for_tests
-from duly.testing.databases import prefix_of, remove_home, remove_run, shared_directory
+from duly.testing.databases import database_prefix, remove_server_directory, remove_test_run, shared_directory
 from tests.support.invariants import broken_in, changed_in, is_lawful, is_story
 from tests.support.lending import Lender
 from tests.support.log_setup import restored_logging
@@ -28,7 +28,7 @@ from tests.support.tiers import Budget, is_fast
 
 if TYPE_CHECKING:
     from tests.support.bot_api import FakeTelegram
-    from tests.support.storage.shelf import Shelf
+    from tests.support.storage.s3_server import S3Server
 
 hypothesis.settings.register_profile("duly", deadline=None)  # the machine may be busy
 hypothesis.settings.load_profile("duly")
@@ -81,7 +81,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """The first process of a run removes what the run left behind."""
     if not hasattr(config, "workerinput"):
-        remove_run(Path(os.environ.pop(RUN_HOME)))
+        remove_test_run(Path(os.environ.pop(RUN_HOME)))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -152,7 +152,7 @@ def databases(server: str, run_home: Path) -> TestDatabases:
 
 def templates(server: str, run_home: Path, kind: str, build: Callable[[str], None]) -> TestDatabases:
     """A template of this run, built by whichever process came first."""
-    prefix = prefix_of(run_home)
+    prefix = database_prefix(run_home)
     databases = TestDatabases(server, prefix, template=f"{prefix}_{kind}")
     databases.build_template(build)
     return databases
@@ -183,12 +183,12 @@ def build_movable_template(dsn: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def lawbooks(server: str, run_home: Path, worker_id: str) -> Generator[Lender, None, None]:
+def conformance_databases(server: str, run_home: Path, worker_id: str) -> Generator[Lender, None, None]:
     """Databases with the two tables, on the server of this run."""
-    yield from lending(server, run_home, worker_id, "laws", build_laws)
+    yield from lending(server, run_home, worker_id, "conformance", build_conformance_tables)
 
 
-def build_laws(dsn: str) -> None:
+def build_conformance_tables(dsn: str) -> None:
     """The template, a clock that can be moved, and the two tables."""
     from tests.support.conformance.tables import schema_sql
 
@@ -198,12 +198,12 @@ def build_laws(dsn: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def shelf() -> Generator["Shelf", None, None]:
+def s3_server() -> Generator["S3Server", None, None]:
     """A store like S3, of this process's own, which lets nobody in without a key."""
     import httpx2
     from moto.server import ThreadedMotoServer
 
-    from tests.support.storage.shelf import BUCKET, Shelf, make_key
+    from tests.support.storage.s3_server import BUCKET, S3Server, make_key
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
@@ -212,7 +212,7 @@ def shelf() -> Generator["Shelf", None, None]:
     httpx2.put(f"{endpoint}/{BUCKET}").raise_for_status()
     key_id, secret = make_key(endpoint)
     httpx2.post(f"{endpoint}/moto-api/reset-auth", content=b"0").raise_for_status()
-    yield Shelf(endpoint, key_id, secret)
+    yield S3Server(endpoint, key_id, secret)
     httpx2.post(f"{endpoint}/moto-api/reset-auth", content=b"inf").raise_for_status()
     server.stop()
 
@@ -278,4 +278,4 @@ def home() -> Generator[Path, None, None]:
     """A home for one embedded server of this test's own."""
     directory = open_directory("duly-home-")
     yield directory / "duly"
-    remove_home(directory)
+    remove_server_directory(directory)

@@ -20,10 +20,10 @@ from uuid import UUID, uuid4
 
 from psycopg import sql
 
-from duly.apps.ingest import repository
-from duly.apps.ingest.canonical import observe
-from duly.apps.ingest.day import Day, take
-from duly.apps.ingest.reading import Captured, FixtureReader, read_payload
+from duly.apps.ingest import settlement
+from duly.apps.ingest.canonical import canonicalize
+from duly.apps.ingest.day import Day, apply_snapshot
+from duly.apps.ingest.reading import CaptureInput, FixtureReader, read_payload
 from duly.apps.ingest.states import capture_session
 from duly.errors import InvalidArgument, Misconfigured, NotATestDatabase
 from duly.launcher import ROOT
@@ -50,11 +50,11 @@ class FixtureParsing(unittest.TestCase):
         """Why a file with this text is refused."""
         self.path.write_text(text)
         with self.assertRaises(InvalidArgument) as refusal:
-            observe(read_payload(self.path))
+            canonicalize(read_payload(self.path))
         return str(refusal.exception)
 
     def test_the_sample_is_a_day(self) -> None:
-        day = observe(read_payload(ROOT / "fixtures" / "sample_schedule.json"))
+        day = canonicalize(read_payload(ROOT / "fixtures" / "sample_schedule.json"))
         self.assertEqual(day.schedule_date, date(2026, 2, 10))
         self.assertEqual(day.payload, DAY)
         self.assertEqual(len(day.payload_hash), 64)
@@ -66,7 +66,7 @@ class FixtureParsing(unittest.TestCase):
 
     def test_a_file_that_is_not_there_is_an_error_of_configuration(self) -> None:
         with self.assertRaises(Misconfigured) as refusal:
-            asyncio.run(cast("Any", FixtureReader(self.path).read(Captured(uuid4(), 42))))
+            asyncio.run(cast("Any", FixtureReader(self.path).read(CaptureInput(uuid4(), 42))))
         self.assertIn(f"FIXTURE_PAYLOAD_PATH={self.path}", str(refusal.exception))
 
     def test_the_date_must_be_there_and_be_a_date(self) -> None:
@@ -81,20 +81,20 @@ class FixtureParsing(unittest.TestCase):
         for name in ("start", "end", "title"):
             entry = {key: value for key, value in DAY["entries"][0].items() if key != name}
             with self.assertRaises(InvalidArgument) as refusal:
-                observe({**DAY, "entries": [DAY["entries"][0], entry]})
+                canonicalize({**DAY, "entries": [DAY["entries"][0], entry]})
             self.assertIn(f"entries[1].{name}: must be", str(refusal.exception))
 
     def test_the_file_is_read_anew_every_time(self) -> None:
-        reader, captured = FixtureReader(self.path), Captured(uuid4(), 42)
+        reader, captured = FixtureReader(self.path), CaptureInput(uuid4(), 42)
         for start in ("10:00", "11:00"):
             self.path.write_text(f'{{"schedule_date": "2026-02-10", "note": "{start}"}}')
             self.assertEqual(asyncio.run(cast("Any", reader.read(captured)))[0].payload["note"], start)
 
     def test_the_hash_is_of_what_is_meant_and_not_of_how_it_is_written(self) -> None:
         entry = {"location": " BILLDAL", "title": "cleaning ", "end": "14.00", "start": "10:0"}
-        self.assertEqual(observe({"entries": [entry], "schedule_date": "2026-02-10"}), observe(DAY))
+        self.assertEqual(canonicalize({"entries": [entry], "schedule_date": "2026-02-10"}), canonicalize(DAY))
         later = {**DAY, "entries": [{**DAY["entries"][0], "start": "11:00"}]}
-        self.assertNotEqual(observe(later).payload_hash, observe(DAY).payload_hash)
+        self.assertNotEqual(canonicalize(later).payload_hash, canonicalize(DAY).payload_hash)
 
 
 class Heard:
@@ -124,13 +124,13 @@ class Heard:
     rowcount = 0
 
 
-def taken_of(key: UUID) -> repository.Taken:
+def taken_of(key: UUID) -> settlement.SettledCapture:
     """A session of a person with an evil customer, and its step."""
     entry = {**DAY["entries"][0], "title": HOSTILE, "location": HOSTILE}
-    seen = observe({**DAY, "entries": [entry], "note": HOSTILE})
-    step = take(Day(42, seen.schedule_date), key, seen, threshold=3)
+    seen = canonicalize({**DAY, "entries": [entry], "note": HOSTILE})
+    step = apply_snapshot(Day(42, seen.schedule_date), key, seen, summary_threshold=3)
     lease = Lease(capture_session(), f"worker-1/{HOSTILE}", {"id": key, "user_id": 42}, time.monotonic())
-    return repository.Taken(lease, step, seen.payload, {"outcome": "changed", "note": HOSTILE})
+    return settlement.SettledCapture(lease, step, seen.payload, {"outcome": "changed", "note": HOSTILE})
 
 
 class InsertsAreParameterised(unittest.IsolatedAsyncioTestCase):
@@ -142,19 +142,19 @@ class InsertsAreParameterised(unittest.IsolatedAsyncioTestCase):
         await write(heard, [taken_of(key)])
         return heard
 
-    async def settle(self, heard: Any, taken: Sequence[repository.Taken]) -> None:
+    async def settle(self, heard: Any, taken: Sequence[settlement.SettledCapture]) -> None:
         """The statement that settles a session and writes its version."""
-        await repository.settle_observed(heard, "schedule_ingest", "done", taken)
+        await settlement.settle_captures(heard, "schedule_ingest", "done", taken)
 
     async def test_no_value_stands_in_a_statement(self) -> None:
-        async def events(heard: Any, taken: Sequence[repository.Taken]) -> None:
-            await repository.add_events(heard, "schedule_ingest", taken)
+        async def events(heard: Any, taken: Sequence[settlement.SettledCapture]) -> None:
+            await settlement.add_events(heard, "schedule_ingest", taken)
 
-        async def snapshots(heard: Any, taken: Sequence[repository.Taken]) -> None:
-            await repository.put_snapshots(heard, "schedule_ingest", taken)
+        async def snapshots(heard: Any, taken: Sequence[settlement.SettledCapture]) -> None:
+            await settlement.put_day_snapshots(heard, "schedule_ingest", taken)
 
-        async def notices(heard: Any, taken: Sequence[repository.Taken]) -> None:
-            await repository.add_notices(heard, "schedule_ingest", taken)
+        async def notices(heard: Any, taken: Sequence[settlement.SettledCapture]) -> None:
+            await settlement.add_notifications(heard, "schedule_ingest", taken)
 
         for write in (self.settle, events, snapshots, notices):
             key = uuid4()

@@ -13,7 +13,7 @@ from bench.ledger.board import Board
 from bench.ledger.side import BATCH, UNCOUNTED, Client, Side
 from duly.app import App
 from duly.jobs import repository
-from duly.jobs.model import DEFAULT_ORG, Request
+from duly.jobs.model import DEFAULT_ORG, JobRequest
 from duly.jobs.work import Context, JobWork
 from duly.lease.work import Tuning
 from duly.logging import configure_logs
@@ -22,7 +22,7 @@ from duly.worker.runner import run_worker
 
 __all__ = ["SIDE"]
 
-TUNING = Tuning(slots=2 * BATCH, batch=BATCH)  # two lanes, and each may hold a whole batch
+TUNING = Tuning(slots=2 * BATCH, batch=BATCH)  # two cycles, each of which may hold a full batch
 BOARD: list[Board] = []
 API, WORKER = "duly_api", "duly_worker"
 
@@ -40,7 +40,7 @@ class OurClient(Client):
 
     def __init__(self, connection: AsyncConnection[Any]) -> None:
         self.connection = connection
-        self.request = Request(DEFAULT_ORG, "noop")
+        self.request = JobRequest(DEFAULT_ORG, "noop")
 
     async def one(self, number: int) -> None:
         await noop.on(self.connection).enqueue(n=number)

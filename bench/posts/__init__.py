@@ -8,7 +8,7 @@
     ...
 
 The server is private and durable (fsync and synchronous_commit on). We run as an installation does: the worker as
-`duly_worker`, with its keeper, sweeps and readings by rules; the API is `duly serve` as `duly_api`, with a key for
+`duly_worker`, with its heartbeat, sweeps and readings by rules; the API is `duly serve` as `duly_api`, with a key for
 every author and images in a directory. What we are held against has none of that: `bare_worker` claims, settles and
 writes notices in a loop, by the same statements over the same tables and triggers; `bare_app` answers a request after
 one INSERT.

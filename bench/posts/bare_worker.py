@@ -1,7 +1,7 @@
 """The barest worker: `python -m bench.posts.bare_worker <address>`. Claim, settle, write notices, again.
 
 The same statements, tables, triggers, transactions and batches as ours, and the same length of reading. No runtime,
-keeper, sweep, handlers, retries or stop: one connection, one loop, and every post is given the same reading.
+heartbeat, sweep, handlers, retries or stop: one connection, one loop, and every post is given the same reading.
 """
 
 import sys
@@ -16,9 +16,9 @@ from psycopg.conninfo import make_conninfo
 from bench.posts.content import sample_reading
 from bench.posts.worker import BATCH
 from duly.apps.posts import repository
-from duly.apps.posts.model import Status
+from duly.apps.posts.messages import texts_by_language
+from duly.apps.posts.model import PostStatus
 from duly.apps.posts.states import POST
-from duly.apps.posts.work import IT_IS_OUT
 from duly.lease.operations import render, render_settle
 from duly.lease.owner import new_owner
 from duly.settings import load_settings
@@ -28,7 +28,7 @@ __all__ = ["main"]
 LEASE_SECONDS = 60.0
 REST_SECONDS = 0.05
 CLAIM = render(POST, "claim")
-SETTLE = render_settle(POST, Status.RELEASED, (("ai", "jsonb"), ("ai_error", "text")))
+SETTLE = render_settle(POST, PostStatus.RELEASED, (("ai", "jsonb"), ("ai_error", "text")))
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def release_some(connection: Connection[Any], reading: str) -> bool:
     """Release a batch, if there is one."""
     owner = new_owner("bare")
     with connection.transaction():
-        given = {"owner": owner, "lease_seconds": LEASE_SECONDS, "most": BATCH, "keys": None}
+        given = {"owner": owner, "lease_seconds": LEASE_SECONDS, "limit": BATCH, "keys": None}
         keys = [row[0] for row in connection.execute(CLAIM, given).fetchall()]
     if not keys:
         return False
@@ -57,7 +57,10 @@ def release_some(connection: Connection[Any], reading: str) -> bool:
     }
     with connection.transaction():
         released = [row[0] for row in connection.execute(SETTLE, settled).fetchall()]
-        connection.execute(repository.SQL.write_notices, {"keys": released, "texts": orjson.dumps(IT_IS_OUT).decode()})
+        connection.execute(
+            repository.SQL.write_notices,
+            {"keys": released, "texts": orjson.dumps(texts_by_language("released")).decode()},
+        )
     return True
 
 

@@ -24,8 +24,8 @@ from bench.posts.content import CAPTIONS
 from bench.posts.ground import API, Ground
 from bench.processes import Process, launch, stop
 from bench.report import Figures
-from duly.accounts.model import new_secret, prefix_of, sha256_of
-from duly.apps.posts.model import kept_name
+from duly.accounts.model import hash_secret, new_secret, parse_key_prefix
+from duly.apps.posts.model import permanent_name
 
 __all__ = ["BARE_APP", "OUR_APP", "PHOTO_BYTES", "measure_intents"]
 
@@ -104,8 +104,8 @@ def prepare(dsn: str, objects: Path, authors: Sequence[Author]) -> None:
             connection,
             [each.uid for each in authors],
             [each.upload for each in authors],
-            [prefix_of(each.secret) or "" for each in authors],
-            [sha256_of(each.secret) for each in authors],
+            [parse_key_prefix(each.secret) or "" for each in authors],
+            [hash_secret(each.secret) for each in authors],
         )
         store.vacuum(connection)
     (objects / "temp").mkdir(parents=True)
@@ -134,6 +134,6 @@ def check(dsn: str, objects: Path, authors: Sequence[Author]) -> None:
     """Every request made a post with its lock, its answer and its image."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         made = store.count_intents(connection, [each.uid for each in authors])
-    kept = sum(1 for author in authors if (objects / kept_name(author.upload)).exists())
+    kept = sum(1 for author in authors if (objects / permanent_name(author.upload)).exists())
     if (made, kept) != (len(authors), len(authors)):
         raise RuntimeError(f"of {len(authors)} intents {made} made a post and {kept} kept an image")

@@ -14,7 +14,7 @@ from duly.worker.runner import run_worker
 __all__ = ["BATCH", "SLOTS", "main"]
 
 BATCH = 1000  # posts in one statement, for both sides
-SLOTS = 2 * BATCH  # two lanes, and each may hold a whole batch
+SLOTS = 2 * BATCH  # two cycles, each of which may hold a full batch
 
 
 def main() -> None:

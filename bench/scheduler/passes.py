@@ -13,7 +13,7 @@ from bench.scheduler import store
 from bench.scheduler.ground import Ground, worker_dsn
 from duly.apps.scheduler.work import ScheduleWork, remind
 from duly.db.pool import connect
-from duly.lease.work import Finished, StopSign, Tuning
+from duly.lease.work import Finished, StopSignal, Tuning
 
 __all__ = ["AT_ONCE", "measure_due", "measure_pass"]
 
@@ -54,7 +54,7 @@ async def plan_all(connection: AsyncConnection[object]) -> None:
             leases = await work.claim(connection, "bench", AT_ONCE)
         if not leases:
             return
-        finished = [Finished(lease, await work.plan(work.call(lease, StopSign()).arguments[0])) for lease in leases]
+        finished = [Finished(lease, await work.plan(work.call(lease, StopSignal()).arguments[0])) for lease in leases]
         async with connection.transaction():
             await work.settle(connection, finished)
 

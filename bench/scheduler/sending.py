@@ -10,8 +10,8 @@ from bench.report import Figures
 from bench.scheduler import store
 from bench.scheduler.ground import Ground, worker_dsn
 from duly.db.pool import open_pool
-from duly.lease.work import Finished, StopSign, Tuning
-from duly.outbox.channel import Message, WhenUncertain
+from duly.lease.work import Finished, StopSignal, Tuning
+from duly.outbox.channel import OutboundMessage, UncertainPolicy
 from duly.outbox.sender import SendWork
 from duly.outbox.states import OUTBOX
 
@@ -24,9 +24,9 @@ class Nowhere:
     """A transport that takes everything at once."""
 
     name = "bench"
-    when_uncertain = WhenUncertain.RESEND
+    uncertain_policy = UncertainPolicy.RESEND
 
-    async def send(self, message: Message) -> str | None:  # noqa: ARG002
+    async def send(self, message: OutboundMessage) -> str | None:  # noqa: ARG002
         """Take it."""
         return "ok"
 
@@ -63,14 +63,14 @@ async def ours(dsn: str) -> float:
     """Our sender: hold, note that the transport is called, send, settle."""
     work = SendWork("outbox", OUTBOX, {"bench": Nowhere()}, Tuning())
     async with open_pool(dsn, size=2) as pool:
-        work.lend(pool)
+        work.use_handler_pool(pool)
         began = time.monotonic()
         while True:
             async with pool.transaction() as connection:
                 leases = await work.claim(connection, "bench", BATCH)
             if not leases:
                 return time.monotonic() - began
-            calls = [work.call(lease, StopSign()) for lease in leases]
+            calls = [work.call(lease, StopSignal()) for lease in leases]
             outcomes = await asyncio.gather(*(call.function(*call.arguments) for call in calls))
             finished = [Finished(lease, outcome) for lease, outcome in zip(leases, outcomes, strict=True)]
             async with pool.transaction() as connection:

@@ -102,7 +102,7 @@ def explain_due(connection: AnyConnection) -> Any:
 
 def bare_claim(connection: AnyConnection, limit: int) -> Sequence[UUID]:
     """Some messages become ours; their ids."""
-    cursor = connection.execute(SQL.bare_claim, {"most": limit})
+    cursor = connection.execute(SQL.bare_claim, {"limit": limit})
     place = [column.name for column in cursor.description or ()].index("id")
     return [row[place] for row in cursor.fetchall()]
 

@@ -32,7 +32,7 @@ def check_all(ground: Ground, side: str, sizes: Sizes) -> Figures:  # noqa: ARG0
     with psycopg.connect(filled.dsn, autocommit=True) as connection:
         times: list[float] = []
         used = ground.cpu_seconds()
-        offences = check(connection, SCHEMAS, watch=lambda _: times.append(time.monotonic()))
+        offences = check(connection, SCHEMAS, on_progress=lambda _: times.append(time.monotonic()))
         used = ground.cpu_seconds() - used
     assert offences == [], offences
     each = {law.name: later - before for law, (before, later) in zip(INVARIANTS, pairwise(times), strict=True)}

@@ -1,7 +1,7 @@
 """duly: in the proper way, at the proper time.
 
-Durable work on the PostgreSQL you already have: things that must happen later, once, by one holder at a time,
-and be provable afterwards. The rooms of the house are drawn in `docs/architecture.md`.
+Durable jobs on the PostgreSQL you already have: each runs later, by one worker at a time, is retried by policy, and
+leaves a log of what happened. `docs/architecture.md` draws the packages.
 
     import duly
 
@@ -11,7 +11,7 @@ and be provable afterwards. The rooms of the house are drawn in `docs/architectu
     async def greet(ctx: duly.Context, name: str) -> str:
         return f"hello {name}"
 
-The names below are imported when they are first used: `import duly` alone costs nothing.
+The names below are imported on first use: `import duly` alone costs nothing.
 """
 
 from importlib import import_module
@@ -39,7 +39,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-PLACES = {
+MODULES = {
     "App": "duly.app",
     "Backoff": "duly.backoff",
     "Context": "duly.jobs.context",
@@ -48,9 +48,9 @@ PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in PLACES:
+    if name not in MODULES:
         raise AttributeError(f"module 'duly' has no attribute '{name}'")
-    value = getattr(import_module(PLACES[name]), name)
+    value = getattr(import_module(MODULES[name]), name)
     globals()[name] = value
     return value
 

@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING
 from duly.app import App
 from duly.apps.posts.reading import Analyzer
 from duly.errors import InvalidArgument
-from duly.executors.process_pool import Children
+from duly.executors.process_pool import ProcessPool
 from duly.extras import install
 from duly.jobs.work import JobWork
 from duly.launcher import ROOT
-from duly.lease.operations import LeaseTable
 from duly.lease.work import Tuning, Work
 from duly.outbox.channel import Channel
+from duly.outbox.states import MessageTable
 from duly.settings import Settings
 
 if TYPE_CHECKING:
-    from duly.apps.ingest.endings import Endings
-    from duly.apps.ingest.photographs import Eyes, PhotographReader
+    from duly.apps.ingest.photographs import OcrRunner, PhotographReader
+    from duly.apps.ingest.session_results import SessionResults
     from duly.apps.ingest.states import States
 
 __all__ = [
     "WORKS",
     "check_input",
-    "endings_of",
-    "eyes",
+    "find_session_results",
     "fixture_path",
     "load_app",
+    "ocr_runner",
     "photographs",
     "states_of",
     "works_of",
@@ -53,7 +53,7 @@ def posts(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     """Posts whose time has come."""
     from duly.apps.posts.alerts import OPERATOR, Alerts
     from duly.apps.posts.work import PostWork
-    from duly.storage import open_objects
+    from duly.storage import open_object_store
 
     lease = settings.posts_lease_seconds
     tuning = Tuning(
@@ -66,7 +66,7 @@ def posts(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     return PostWork(
         analyzer_of(settings),
         tuning,
-        objects=open_objects(settings),
+        objects=open_object_store(settings),
         analyzer_seconds=settings.posts_analyzer_seconds,
         alerts=Alerts(settings.alert_channel, settings.alert_recipient or OPERATOR),
     )
@@ -95,8 +95,9 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
 
     One cycle takes the sample, as its contract says. Whoever goes on reads photographs, unless told: people send them.
     """
+    from duly.apps.ingest.options import CaptureOptions
     from duly.apps.ingest.reading import FixtureReader, NoiseReader
-    from duly.apps.ingest.work import CaptureWork, Rules
+    from duly.apps.ingest.work import CaptureWork
 
     reads_file = takes_fixture(settings, once=once)
     reader = FixtureReader(fixture_path(settings)) if reads_file else photographs(settings)
@@ -107,18 +108,18 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
         sweep_seconds=settings.sweep_seconds,
         slots=1 if once else settings.worker_slots if reads_file else reading_slots(settings),
     )
-    rules = Rules(
+    options = CaptureOptions(
         schema=settings.db_schema,
         states=states_of(settings),
         due="created_at" if once else "closed_at",
         idle_seconds=settings.session_idle_seconds,
-        threshold=settings.summary_threshold,
+        summary_threshold=settings.summary_threshold,
         simulated_seconds=settings.simulated_work_seconds,
         idle_log_every=settings.idle_log_every,
-        once=once,
+        is_one_cycle=once,
     )
     return CaptureWork(
-        NoiseReader(reader, settings.chaos_seed) if settings.enable_chaos_parser else reader, tuning, rules
+        NoiseReader(reader, settings.chaos_seed) if settings.enable_chaos_parser else reader, tuning, options
     )
 
 
@@ -142,11 +143,11 @@ def check_input(settings: Settings, *, once: bool) -> None:
         FixtureReader(fixture_path(settings)).check()
 
 
-def endings_of(works: Sequence[Work]) -> "Endings | None":
+def find_session_results(works: Sequence[Work]) -> "SessionResults | None":
     """How the sessions of one cycle ended, when there were sessions among the work."""
     from duly.apps.ingest.work import CaptureWork
 
-    return next((work.endings for work in works if isinstance(work, CaptureWork)), None)
+    return next((work.session_results for work in works if isinstance(work, CaptureWork)), None)
 
 
 def states_of(settings: Settings) -> "States":
@@ -167,21 +168,21 @@ def reading_slots(settings: Settings) -> int:
 def photographs(settings: Settings) -> "PhotographReader":
     """The reader of photographs, with a child process of its own that is started for the first of them."""
     from duly.apps.ingest.photographs import PhotographReader
-    from duly.storage import open_objects
+    from duly.storage import open_object_store
 
-    children = Children(1)
-    return PhotographReader(open_objects(settings), eyes(settings, children), children.close)
+    children = ProcessPool(1)
+    return PhotographReader(open_object_store(settings), ocr_runner(settings, children), children.close)
 
 
-def eyes(settings: Settings, children: Children) -> "Eyes":
-    """What looks at photographs, in one of these children."""
-    from duly.apps.ingest.ocr.engine import Equipment
-    from duly.apps.ingest.photographs import Eyes
+def ocr_runner(settings: Settings, children: ProcessPool) -> "OcrRunner":
+    """Build the OCR runner, which uses a child process of this pool."""
+    from duly.apps.ingest.ocr.engine import EngineConfig
+    from duly.apps.ingest.photographs import OcrRunner
 
     tessdata = str(settings.ocr_tessdata.absolute()) if settings.ocr_tessdata else None
-    return Eyes(
+    return OcrRunner(
         children.perform,
-        Equipment(settings.ocr_engine, settings.ocr_language, tessdata),
+        EngineConfig(settings.ocr_engine, settings.ocr_language, tessdata),
         default_year=settings.ocr_default_year,
         seconds=settings.ocr_seconds,
         memory_bytes=settings.ocr_memory_mb * 1024 * 1024,
@@ -201,11 +202,11 @@ def scheduler(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
 def channels_of(settings: Settings) -> dict[str, Channel]:
     """The channels that are switched on and configured: Telegram needs a bot token."""
     from duly.outbox.channels.apprise import AppriseChannel
-    from duly.outbox.channels.console import Console
-    from duly.outbox.channels.webhook import Webhook
+    from duly.outbox.channels.console import ConsoleChannel
+    from duly.outbox.channels.webhook import WebhookChannel
 
-    console = Console()
-    webhook = Webhook(seconds=settings.webhook_seconds, allow_private=settings.webhook_allow_private)
+    console = ConsoleChannel()
+    webhook = WebhookChannel(seconds=settings.webhook_seconds, allow_private=settings.webhook_allow_private)
     apprise = AppriseChannel(seconds=settings.webhook_seconds, allow_private=settings.webhook_allow_private)
     off = settings.sender_off.split(",")
     there_are: dict[str, Channel] = {"console": console, "webhook": webhook, "apprise": apprise}
@@ -249,10 +250,14 @@ def telegram_of(settings: Settings) -> Channel:
 
 
 def sender(
-    settings: Settings, name: str, table: LeaseTable, wakes: str | None = None, retain_days: int | None = None
+    settings: Settings,
+    name: str,
+    table: MessageTable,
+    notify_channel: str | None = None,
+    retain_days: int | None = None,
 ) -> Work:
     """Messages of one table that are due."""
-    from duly.outbox.answer_links import Links
+    from duly.outbox.answer_links import AnswerLinks
     from duly.outbox.sender import SendWork
 
     lease = settings.sender_lease_seconds
@@ -268,12 +273,12 @@ def sender(
         table,
         channels_of(settings),
         tuning,
-        wakes=wakes,
-        seconds=lease / 2,
+        notify_channel=notify_channel,
+        timeout_seconds=lease / 2,
         retain_days=retain_days,
-        missing=missing_settings_of(settings),
-        console_instead=console_instead_of(settings),
-        links=Links(settings.public_url) if settings.public_url else None,
+        unconfigured=missing_settings_of(settings),
+        console_fallback=console_instead_of(settings),
+        links=AnswerLinks(settings.public_url) if settings.public_url else None,
     )
 
 
@@ -286,9 +291,9 @@ def outbox(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
 
 def notifications(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     """What is told about days, where the table is ours."""
-    from duly.outbox.states import notification
+    from duly.outbox.states import notification_table
 
-    return sender(settings, "notifications", notification(settings.db_schema))
+    return sender(settings, "notifications", notification_table(settings.db_schema))
 
 
 WORKS: Mapping[str, Callable[[Settings, App, bool], Work]] = {
@@ -312,7 +317,7 @@ def works_of(
     mine = app or App()
     works = [build(settings, mine, once) for name, build in WORKS.items() if only is None or name in only]
     for work in works:
-        work.is_alone = len(works) == 1
+        work.is_only_work = len(works) == 1
     return works
 
 

@@ -121,5 +121,5 @@ async def working(dsn: str, *works: Work, stop_seconds: float = 5, **settings: A
     try:
         yield worker
     finally:
-        worker.ask_to_stop()
+        worker.request_stop()
         await running

@@ -8,8 +8,9 @@ from dataclasses import fields, replace
 from enum import IntEnum
 from typing import Any, cast
 
-from duly.apps.ingest.reading import Captured, Input, Page
-from duly.apps.ingest.work import CaptureWork, Rules
+from duly.apps.ingest.options import CaptureOptions
+from duly.apps.ingest.reading import CaptureInput, DayPage, Input
+from duly.apps.ingest.work import CaptureWork
 from duly.lease.work import Tuning, Work
 from tests.support.processes import pause, print_line
 from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
@@ -17,7 +18,7 @@ from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
 __all__ = ["EXITED", "TUNING", "CaptureWorkerPool", "Way", "day_of", "users"]
 
 TUNING = Tuning(lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100)
-RULES = Rules()
+RULES = CaptureOptions()
 A_THOUSAND = 1000
 EXITED = 7  # the status of a process that a session ends
 
@@ -58,10 +59,10 @@ class Told:
     input = Input.PHOTOGRAPHS
     has_limits = False
 
-    async def read(self, captured: Captured) -> Sequence[Page]:
+    async def read(self, capture: CaptureInput) -> Sequence[DayPage]:
         """The pages of a session that is read at all."""
-        way = Way(captured.user_id // A_THOUSAND)
-        print_line(way.name, captured.user_id)
+        way = Way(capture.user_id // A_THOUSAND)
+        print_line(way.name, capture.user_id)
         match way:
             case Way.SAY:
                 pass
@@ -75,30 +76,30 @@ class Told:
             case Way.BLOCK:
                 threading.Event().wait()  # the very mistake
             case Way.HANG:
-                await self.hang(captured)
+                await self.hang(capture)
             case Way.RAISE:
                 raise ZeroDivisionError("eyes closed")
             case Way.NOTHING:
                 return cast("Any", None)
             case Way.NONSENSE:
                 return cast("Any", ["a photograph of a cat"])
-        return [Page(day_of(captured.user_id))]
+        return [DayPage(day_of(capture.user_id))]
 
     async def close(self) -> None:
         """Nothing is kept."""
 
-    async def hang(self, captured: Captured) -> None:
+    async def hang(self, capture: CaptureInput) -> None:
         """Wait for ever; say when we were stopped."""
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            print_line("stopped", captured.user_id)
+            print_line("stopped", capture.user_id)
             raise
 
 
 def works(settings: WorkerSettings) -> list[Work]:
     """Read sessions, as these settings say."""
-    of_rules = {field.name for field in fields(Rules)} & settings.keys()
+    of_rules = {field.name for field in fields(CaptureOptions)} & settings.keys()
     rules = replace(RULES, **{name: type(getattr(RULES, name))(settings.pop(name)) for name in of_rules})
     return [CaptureWork(Told(), with_pace(TUNING, settings), rules)]
 

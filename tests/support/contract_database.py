@@ -18,13 +18,13 @@ from uuid import uuid4
 import psycopg
 from psycopg import sql
 
-from duly.apps.ingest.work import LEASE_MIGRATION
+from duly.apps.ingest.table_support import LEASE_MIGRATION
 from duly.db.admin import create_database
 from duly.db.migrate import migrate
 from duly.db.migrations import names_of
 from duly.errors import NotATestDatabase, NotMigrated
 from duly.settings import is_for_tests, load_settings, parse_address, plain_address
-from duly.testing.databases import TestDatabases, build_movable, open_server, prefix_of, shared_directory
+from duly.testing.databases import TestDatabases, build_test_template, database_prefix, open_server, shared_directory
 
 __all__ = ["database_for_tests", "given_database"]
 
@@ -66,9 +66,9 @@ def database_for_tests() -> Generator[str, None, None]:
     """The address of a database with ingest tables in which no session waits."""
     if run_home := os.environ.get(RUN_HOME):
         with open_server(Path(run_home)) as server:
-            prefix = prefix_of(Path(run_home))
+            prefix = database_prefix(Path(run_home))
             databases = TestDatabases(server, prefix, template=f"{prefix}_movable")
-            databases.build_template(build_movable)
+            databases.build_template(build_test_template)
             with databases.clone(f"contract_{uuid4().hex[:8]}") as dsn:
                 yield dsn
     elif dsn := given_database():

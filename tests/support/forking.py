@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn, TextIO, cast
 
 from duly.crashpoint import VARIABLE, arm
-from duly.executors.child import die_with
+from duly.executors.child import exit_when_orphaned
 from tests.support.processes import PYTHON, SECONDS, Program, plain_environment
 
 __all__ = ["ROOT", "ForkedProcess", "ForkedProgram", "Request"]
@@ -103,7 +103,7 @@ def run_child(request: Request, streams: Sequence[int], status: int, parent: int
 def detach_from(parent: int, streams: Sequence[int], status: int) -> None:
     """Take a session and streams of our own, then report our process id: from now on the group can be killed."""
     os.setsid()
-    die_with(parent)
+    exit_when_orphaned(parent)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)

@@ -16,7 +16,7 @@ import pytest
 from duly.db.migrations import Names, fill
 from duly.launcher import ROOT
 from duly.verify.contract import CONTRACTS, Difference, compare
-from duly.verify.invariants import INVARIANTS, Invariant, spelled_out
+from duly.verify.invariants import INVARIANTS, Invariant, render_statement
 
 __all__ = ["LAWFUL", "about", "broken_in", "changed_in", "is_lawful", "is_of_the_tests_clock", "is_story", "laws_about"]
 
@@ -102,4 +102,4 @@ def about(law: Invariant) -> frozenset[str]:
 def as_part(name: str) -> str:
     """A law as a part of one statement that asks several."""
     (law,) = (each for each in INVARIANTS if each.name == name)
-    return f"(select '{name}', offender from ({spelled_out(law, SCHEMAS).removesuffix(';')}) as asked)"
+    return f"(select '{name}', offender from ({render_statement(law, SCHEMAS).removesuffix(';')}) as asked)"

@@ -194,13 +194,13 @@ PLANTED_OFFENCES = {
     "changed_days_have_events: a number": unseen("Förskolan 3 Eken", "Förskolan 4 Eken"),
     "roles_with_grants_do_not_own": MEMBER + "grant select on duly.orgs to duly_planted_member",
     "job_events_have_their_job": JOB + ASLEEP + "delete from ledger.job",
-    "jobs_began_and_ended_when_their_log_tells": (
+    "times_of_jobs_match_their_log": (
         JOB + RUN + SUCCEED + ASLEEP + "update ledger.job set finished_at = finished_at - interval '1 hour'"
     ),
-    "jobs_began_and_ended_when_their_log_tells: started at another time": (
+    "times_of_jobs_match_their_log: started at another time": (
         JOB + RUN + ASLEEP + "update ledger.job_event set ts = ts - interval '1 hour' where next_status = 'running'"
     ),
-    "keys_stand_for_their_request": KEYED + """update ledger.job set payload = '{"a": 2}'""",
+    "keys_match_their_request": KEYED + """update ledger.job set payload = '{"a": 2}'""",
     "missed_ranges_do_not_overlap": (
         SCHEDULED + MISSED % ("'2026-01-01Z'", "'2026-02-01Z'") + MISSED % ("'2026-01-31Z'", "'2026-03-01Z'")
     ),
@@ -210,14 +210,14 @@ PLANTED_OFFENCES = {
         + BOOK % 5
         + (BOOK % 5).replace("'scheduler:' || j.id || ':2026-11'", "'manual:1'")
     ),
-    "entries_say_what_was_answered: another amount than the schedule has": SCHEDULED
+    "entries_match_their_answer: another amount than the schedule has": SCHEDULED
     + TEMPLATE
     + CONFIRM % "null"
     + BOOK % 999,
-    "entries_say_what_was_answered: another currency than the schedule has": (
+    "entries_match_their_answer: another currency than the schedule has": (
         SCHEDULED + TEMPLATE.replace("EUR", "SEK") + CONFIRM % "null" + BOOK % 5
     ),
-    "entries_say_what_was_answered: no number": (
+    "entries_match_their_answer: no number": (
         SCHEDULED
         + "alter table expense.expenses drop constraint ck_expenses__amount;"
         + CONFIRM % """'{"amount": "NaN"}'"""
@@ -230,32 +230,32 @@ PLANTED_OFFENCES = {
         SEEN + "update schedule_ingest.schedule_version set canonicalizer = 1, payload_hash = 'other'"
     ),
     "days_have_every_version": SEEN + "update schedule_ingest.day_schedule set current_version = 2",
-    "captures_make_one_version_at_most": (
+    "captures_create_at_most_one_version": (
         SEEN + "alter table schedule_ingest.schedule_version drop constraint uq_schedule_version__session_id;"
         " insert into schedule_ingest.schedule_version select user_id, schedule_date, 2, session_id, payload,"
         " payload_hash from schedule_ingest.schedule_version;"
         " update schedule_ingest.day_schedule set current_version = 2"
     ),
-    "versions_come_of_finished_captures": OPEN + LOOK + WRITE,
+    "versions_belong_to_finished_captures": OPEN + LOOK + WRITE,
     "events_rebuild_their_day": SEEN + "update schedule_ingest.day_snapshot set snapshot_payload = '[]'",
     "events_of_a_day_are_counted": SEEN + "update schedule_ingest.day_snapshot set events = 2",
     "notifications_are_about_events": (
         SEEN + "update schedule_ingest.schedule_notification set event_ids = '[\"another\"]'"
     ),
-    "events_are_told_once": (
+    "events_are_reported_once": (
         SEEN + AWAKE + " insert into schedule_ingest.schedule_notification select 'another', user_id, schedule_date,"
         " source_session_id, status, notification_type, message, event_ids from schedule_ingest.schedule_notification"
     ),
-    "captures_say_why_they_failed": SEEN + "update schedule_ingest.capture_session set error = 'because'",
-    "captures_tell_what_came_of_them": SEEN + "update schedule_ingest.capture_session set result = null",
-    "captures_are_where_their_log_ends": (
+    "failed_captures_have_an_error": SEEN + "update schedule_ingest.capture_session set error = 'because'",
+    "finished_captures_have_a_result": SEEN + "update schedule_ingest.capture_session set result = null",
+    "captures_match_the_end_of_their_log": (
         OPEN + ASLEEP + " update schedule_ingest.capture_session set state = 'failed', error = 'quietly'"
     ),
-    "captures_are_finished_by_their_holder": (
+    "captures_are_finished_by_their_lease_owner": (
         SEEN + "update schedule_ingest.capture_session set settled_by = 'a zombie'"
     ),
-    "posts_are_where_their_log_ends": POST + ASLEEP + "update posts.posts set revision = 2",
-    "posts_move_as_drawn": (
+    "posts_match_the_end_of_their_log": POST + ASLEEP + "update posts.posts set revision = 2",
+    "posts_follow_their_state_machine": (
         POST
         + ASLEEP
         + "update posts.posts set status = 'RELEASED', revision = 2, version = 2;"
@@ -278,7 +278,7 @@ PLANTED_OFFENCES = {
     + TAKE
     + ASLEEP
     + "update posts.posts set processing_since = duly.clock() - interval '16 min'",
-    "posts_are_released_by_their_holder": (
+    "posts_are_released_by_their_lease_owner": (
         POST + DUE + TAKE + APPEAR + TELL + ASLEEP + "update posts.posts set settled_by = 'a zombie'"
     ),
     "versions_of_posts_only_grow": (
@@ -289,15 +289,15 @@ PLANTED_OFFENCES = {
         + "2, 'PENDING', 'PENDING', '{\"version\": 1}' from posts.posts"
     ),
     "days_have_one_post": POST + "update posts.daily_locks set id = 'bo_20200101_UTC'",
-    "requests_stand_for_their_post": POST + "update posts.idempotency_keys set answer = '{}'",
-    "authors_are_told": POST + DUE + TAKE + APPEAR,
-    "job_events_are_without_a_gap_and_linked": (
+    "requests_match_their_post": POST + "update posts.idempotency_keys set answer = '{}'",
+    "authors_are_notified": POST + DUE + TAKE + APPEAR,
+    "job_events_have_no_gap_and_are_linked": (
         JOB + ASLEEP + "update ledger.job set status = 'running', starts = 1, lease_owner = 'me/1',"
         " lease_expires_at = duly.clock(), revision = 3;"
         " insert into ledger.job_event (job_id, org_id, seq, prev_status, next_status)"
         " select id, org_id, 3, 'queued', 'running' from ledger.job"
     ),
-    "jobs_are_where_their_log_ends": (
+    "jobs_match_the_end_of_their_log": (
         JOB
         + ASLEEP
         + "update ledger.job set status = 'canceled', finished_at = duly.clock(), retain_until = duly.clock()"
@@ -310,39 +310,39 @@ PLANTED_OFFENCES = {
         " select id, org_id, 2, 'queued', 'dead_letter' from ledger.job"
         " union all select id, org_id, 3, 'dead_letter', 'canceled' from ledger.job"
     ),
-    "jobs_started_as_often_as_their_log_tells": JOB + "update ledger.job set starts = 2, attempt = 1",
-    "jobs_are_finished_by_their_holder": JOB + RUN + SUCCEED + "update ledger.job set settled_by = 'a zombie'",
-    "no_job_rests_failed": JOB + RUN + FAIL,
-    "keys_stand_for_one_job": (
+    "starts_of_jobs_match_their_log": JOB + "update ledger.job set starts = 2, attempt = 1",
+    "jobs_are_finished_by_their_lease_owner": JOB + RUN + SUCCEED + "update ledger.job set settled_by = 'a zombie'",
+    "no_job_stays_failed": JOB + RUN + FAIL,
+    "keys_identify_one_job": (
         JOB + JOB + ASLEEP + "drop index ledger.idx_job__org_id_idempotency_key;"
         " update ledger.job set idempotency_key = 'k', request_digest = sha256('')"
     ),
     "job_events_are_of_their_jobs_org": (JOB + ASLEEP + "update ledger.job_event set org_id = gen_random_uuid()"),
-    "transitions_are_without_a_gap": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 3, 'a', 'b')",
+    "transitions_have_no_gap": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 3, 'a', 'b')",
     "transitions_are_linked": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 2, 'x', 'b')",
-    "keys_have_a_live_holder": (
+    "api_keys_have_an_owner": (
         "alter table duly.api_keys drop constraint ck_api_keys__holder;"
         " insert into duly.api_keys (name, prefix, secret_sha256, scopes)"
         " values ('n', 'duly_abcdefghijkl', sha256(''), '{admin}')"
     ),
-    "partitions_refuse_what_their_log_refuses": (
+    "partitions_are_append_only_like_their_log": (
         "create table duly.log (at timestamptz) partition by range (at); select duly.protect('duly.log');"
         " create table duly.log_2026 partition of duly.log for values from ('2026-01-01Z') to ('2027-01-01Z')"
     ),
-    "messages_are_held_exactly_while_sending": (
+    "messages_are_leased_exactly_while_sending": (
         "alter table duly.outbox drop constraint ck_outbox__lease;"
         + MESSAGE
         + "update duly.outbox set lease_owner = 'me'"
     ),
-    "messages_are_where_their_log_ends": (
+    "messages_match_the_end_of_their_log": (
         MESSAGE + ASLEEP + " update duly.outbox set status = 'failed', last_error = 'quietly'"
     ),
     "messages_have_their_log": "alter table duly.outbox disable trigger outbox_timeline_insert;" + MESSAGE,
     "runs_have_their_key": SCHEDULED + "update scheduler.job_run_keys set period_key = 'another'",
     "keys_have_their_run": SCHEDULED + ASLEEP + "delete from scheduler.job_runs",
-    "runs_are_where_their_log_ends": SCHEDULED + ASLEEP + "update scheduler.job_runs set status = 'skipped'",
+    "runs_match_the_end_of_their_log": SCHEDULED + ASLEEP + "update scheduler.job_runs set status = 'skipped'",
     "schedules_are_planned": SCHEDULED + "delete from scheduler.job_plans",
-    "answers_are_where_their_run_is": (
+    "answers_match_their_run": (
         SCHEDULED + "insert into scheduler.confirmations (job_run_id, action, idempotency_key)"
         " select id, 'complete', 'k' from scheduler.job_runs"
     ),
@@ -355,51 +355,51 @@ PLANTED_OFFENCES = {
         SCHEDULED + "insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref)"
         " select user_id, name, 1, 'EUR', now(), 'scheduler:' || id || ':2026-11' from scheduler.jobs"
     ),
-    "reversals_take_back_the_whole": ENTRIES + REVERSE.replace("-5", "-1"),
-    "reversals_take_back_the_whole: in another currency": ENTRIES + REVERSE.replace("EUR", "SEK"),
-    "reversals_take_back_the_whole: of another person": (
+    "reversals_cancel_their_entry": ENTRIES + REVERSE.replace("-5", "-1"),
+    "reversals_cancel_their_entry: in another currency": ENTRIES + REVERSE.replace("EUR", "SEK"),
+    "reversals_cancel_their_entry: of another person": (
         ENTRIES + BO + REVERSE.replace("select user_id", f"select {BO_ID}")
     ),
     "sent_runs_have_a_reminder": SCHEDULED + "update scheduler.job_runs set status = 'sent'",
-    "no_run_is_without_its_month": (
+    "no_run_is_in_the_default_partition": (
         "do $$ begin execute 'drop table scheduler.job_runs_' || to_char(now() at time zone 'UTC', 'YYYY_MM'); end $$;"
         + SCHEDULED
     ),
-    "notifications_say_what_became_of_them": (
+    "notifications_match_their_delivery": (
         SEEN + "update schedule_ingest.schedule_notification set delivery = 'failed'"
     ),
-    "messages_move_as_drawn": (
+    "messages_follow_their_state_machine": (
         MESSAGE
         + ASLEEP
         + "update duly.outbox set status = 'sent', revision = 2, sent_at = duly.clock();"
         + LOG[: -len("values ")]
         + "select 'outbox', id::text, 2, 'pending', 'sent' from duly.outbox"
     ),
-    "messages_started_as_often_as_their_log_tells": MESSAGE + "update duly.outbox set starts = 3",
-    "messages_started_as_often_as_their_log_tells: a claim that does not count": (
+    "starts_of_messages_match_their_log": MESSAGE + "update duly.outbox set starts = 3",
+    "starts_of_messages_match_their_log: a claim that does not count": (
         MESSAGE + PICK.replace("starts = 1", "starts = 0")
     ),
-    "messages_are_held_exactly_while_sending: by another than took it": (
+    "messages_are_leased_exactly_while_sending: by another than took it": (
         MESSAGE + PICK + ASLEEP + "update duly.outbox set lease_owner = 'another'"
     ),
-    "messages_are_where_their_log_ends: a message that is gone": (
+    "messages_match_the_end_of_their_log: a message that is gone": (
         MESSAGE + LOG + f"('outbox', '{OTHER}', 1, null, 'pending')"
     ),
-    "messages_are_sent_by_their_holder": MESSAGE + PICK + SEND.replace("me/1", "a zombie"),
-    "messages_of_the_dead_are_taken_up": (
+    "messages_are_sent_by_their_lease_owner": MESSAGE + PICK + SEND.replace("me/1", "a zombie"),
+    "expired_leases_of_messages_are_recovered": (
         MESSAGE + PICK + WORKER + f"update duly.outbox set lease_expires_at = {LONG_AGO}"
     ),
-    "jobs_are_held_exactly_while_running": JOB + ASLEEP + "update ledger.job set lease_owner = 'me'",
-    "jobs_are_held_exactly_while_running: by another than started it": (
+    "jobs_are_leased_exactly_while_running": JOB + ASLEEP + "update ledger.job set lease_owner = 'me'",
+    "jobs_are_leased_exactly_while_running: by another than started it": (
         JOB + RUN + ASLEEP + "update ledger.job set lease_owner = 'another'"
     ),
-    "jobs_of_the_dead_are_taken_up": JOB + RUN + WORKER + f"update ledger.job set lease_expires_at = {LONG_AGO}",
-    "posts_are_where_their_log_ends: a post that is gone": (POST + LOG + f"('post', '{OTHER}', 1, null, 'PENDING')"),
-    "posts_are_held_exactly_while_processing": POST + ASLEEP + "update posts.posts set lease_owner = 'me'",
-    "posts_are_held_exactly_while_processing: by another than took it": (
+    "expired_leases_of_jobs_are_recovered": JOB + RUN + WORKER + f"update ledger.job set lease_expires_at = {LONG_AGO}",
+    "posts_match_the_end_of_their_log: a post that is gone": (POST + LOG + f"('post', '{OTHER}', 1, null, 'PENDING')"),
+    "posts_are_leased_exactly_while_processing": POST + ASLEEP + "update posts.posts set lease_owner = 'me'",
+    "posts_are_leased_exactly_while_processing: by another than took it": (
         POST + DUE + TAKE + ASLEEP + "update posts.posts set lease_owner = 'another'"
     ),
-    "posts_were_taken_as_often_as_their_log_tells": POST + ASLEEP + "update posts.posts set process_attempts = 2",
+    "attempts_of_posts_match_their_log": POST + ASLEEP + "update posts.posts set process_attempts = 2",
     "versions_differ_from_the_one_before": (
         SEEN
         + "update schedule_ingest.schedule_version set canonicalizer = 1;"
@@ -407,29 +407,30 @@ PLANTED_OFFENCES = {
         + MAKE % (2, "payload_hash")
         + "update schedule_ingest.day_schedule set current_version = 2"
     ),
-    "captures_are_about_their_own_person: an event": SEEN + ANOTHERS % (CAPTURE, OTHER),
-    "captures_are_about_their_own_person: a snapshot": SEEN + ANOTHERS % (OTHER, CAPTURE),
-    "captures_are_about_their_own_person: a notification": (
+    "captures_belong_to_their_user: an event": SEEN + ANOTHERS % (CAPTURE, OTHER),
+    "captures_belong_to_their_user: a snapshot": SEEN + ANOTHERS % (OTHER, CAPTURE),
+    "captures_belong_to_their_user: a notification": (
         SEEN + AWAKE + "insert into schedule_ingest.schedule_notification (notification_id, user_id,"
         " schedule_date, source_session_id, notification_type, message, event_ids)"
         f" values ('another', 43, '2026-02-10', '{CAPTURE}', 'event', 'm', '[]')"
     ),
-    "captures_are_where_their_log_ends: a session that is gone": (
+    "captures_match_the_end_of_their_log: a session that is gone": (
         OPEN + LOG + f"('capture', '{OTHER}', 1, null, 'pending')"
     ),
-    "captures_move_as_drawn": (
+    "captures_follow_their_state_machine": (
         OPEN
         + ASLEEP
         + " update schedule_ingest.capture_session set state = 'done', revision = 2;"
         + LOG
         + f"('capture', '{CAPTURE}', 2, 'pending', 'done')"
     ),
-    "captures_are_held_exactly_while_processing": SEEN + "update schedule_ingest.capture_session set locked_by = 'me'",
-    "captures_are_held_exactly_while_processing: by another than took it": (
+    "captures_are_leased_exactly_while_processing": SEEN
+    + "update schedule_ingest.capture_session set locked_by = 'me'",
+    "captures_are_leased_exactly_while_processing: by another than took it": (
         OPEN + LOOK + ASLEEP + "update schedule_ingest.capture_session set locked_by = 'another'"
     ),
-    "captures_started_as_often_as_their_log_tells": SEEN + "update schedule_ingest.capture_session set starts = 5",
-    "captures_of_the_dead_are_taken_up": (
+    "starts_of_captures_match_their_log": SEEN + "update schedule_ingest.capture_session set starts = 5",
+    "expired_leases_of_captures_are_recovered": (
         OPEN + LOOK + WORKER + f"update schedule_ingest.capture_session set locked_at = {LONG_AGO}"
     ),
     "periods_have_one_run": (
@@ -437,21 +438,23 @@ PLANTED_OFFENCES = {
         " insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
         " select id, '2026-11', now() from scheduler.jobs"
     ),
-    "runs_are_where_their_log_ends: a run that is gone with its key": (
+    "runs_match_the_end_of_their_log: a run that is gone with its key": (
         SCHEDULED + LOG + "('run', '999', 1, null, 'pending')"
     ),
-    "runs_move_as_drawn": (
+    "runs_follow_their_state_machine": (
         SCHEDULED
         + ASLEEP
         + "update scheduler.job_runs set status = 'snoozed', revision = 2;"
         + LOG[: -len("values ")]
         + "select 'run', id::text, 2, 'pending', 'snoozed' from scheduler.job_runs"
     ),
-    "schedules_are_where_their_log_ends": (SCHEDULED + ASLEEP + "update scheduler.jobs set rule = 'cron: 0 11 1 * *'"),
-    "schedules_are_where_their_log_ends: a schedule that is gone": (
+    "schedules_match_the_end_of_their_log": (
+        SCHEDULED + ASLEEP + "update scheduler.jobs set rule = 'cron: 0 11 1 * *'"
+    ),
+    "schedules_match_the_end_of_their_log: a schedule that is gone": (
         SCHEDULED + LOG + "('schedule', '999', 1, null, 'active')"
     ),
-    "schedules_move_as_drawn": (
+    "schedules_follow_their_state_machine": (
         SCHEDULED
         + ASLEEP
         + "update scheduler.jobs set revision = 3;"
@@ -459,11 +462,11 @@ PLANTED_OFFENCES = {
         " select 'schedule', id::text, seq, before, after, jsonb_build_object('rule', rule) from scheduler.jobs,"
         " (values (2, 'active', 'archived'), (3, 'archived', 'active')) as steps (seq, before, after)"
     ),
-    "plans_are_held_exactly_while_planning": (
+    "plans_are_leased_exactly_while_planning": (
         SCHEDULED + "alter table scheduler.job_plans drop constraint ck_job_plans__lease;"
         " update scheduler.job_plans set lease_owner = 'me'"
     ),
-    "plans_of_the_dead_are_taken_up": (
+    "expired_leases_of_plans_are_recovered": (
         SCHEDULED + WORKER + "update scheduler.job_plans set state = 'planning', lease_owner = 'me/1',"
         f" lease_expires_at = {LONG_AGO}"
     ),
@@ -477,102 +480,97 @@ PLANTED_OFFENCES = {
         + BOOK % 5
         + BOOK % 5
     ),
-    "entries_say_what_was_answered": SCHEDULED + CONFIRM % """'{"amount": "5"}'""" + BOOK % 6,
-    "entries_say_what_was_answered: another person's": (
+    "entries_match_their_answer": SCHEDULED + CONFIRM % """'{"amount": "5"}'""" + BOOK % 6,
+    "entries_match_their_answer: another person's": (
         SCHEDULED
         + CONFIRM % "null"
         + "insert into \"user\".users (uid) values ('bo');"
         + (BOOK % 5).replace("j.user_id", '(select max(id) from "user".users)')
     ),
-    "reminders_go_to_their_person": (
+    "reminders_go_to_their_user": (
         SCHEDULED + "insert into duly.outbox (channel, recipient, kind, payload)"
         " select 'console', 'bo', 'reminder.due', jsonb_build_object('run', id) from scheduler.job_runs"
     ),
-    "notifications_say_what_became_of_them: one that is gone": (
+    "notifications_match_their_delivery: one that is gone": (
         SEEN + LOG + "('notification', 'another', 1, null, 'pending')"
     ),
-    "notifications_move_as_drawn": (
+    "notifications_follow_their_state_machine": (
         SEEN + "update schedule_ingest.schedule_notification set delivery = 'uncertain', revision = 2,"
         " called_at = duly.clock();" + LOG + "('notification', 'n', 2, 'pending', 'uncertain')"
     ),
-    "notifications_are_held_exactly_while_sending": (
+    "notifications_are_leased_exactly_while_sending": (
         SEEN + "update schedule_ingest.schedule_notification set lease_owner = 'me'"
     ),
-    "notifications_are_held_exactly_while_sending: by another than took it": (
+    "notifications_are_leased_exactly_while_sending: by another than took it": (
         SEEN + NOTIFY + ASLEEP + "update schedule_ingest.schedule_notification set lease_owner = 'another'"
     ),
-    "notifications_started_as_often_as_their_log_tells": (
-        SEEN + "update schedule_ingest.schedule_notification set starts = 2"
-    ),
-    "notifications_are_sent_by_their_holder": (
+    "starts_of_notifications_match_their_log": (SEEN + "update schedule_ingest.schedule_notification set starts = 2"),
+    "notifications_are_sent_by_their_lease_owner": (
         SEEN + NOTIFY + "update schedule_ingest.schedule_notification set delivery = 'sent', settled_by = 'a zombie',"
         " lease_owner = null, lease_expires_at = null"
     ),
-    "notifications_of_the_dead_are_taken_up": (
+    "expired_leases_of_notifications_are_recovered": (
         SEEN + NOTIFY + WORKER + f"update schedule_ingest.schedule_notification set lease_expires_at = {LONG_AGO}"
     ),
-    "transitions_are_without_a_gap: from the beginning": (
+    "transitions_have_no_gap: from the beginning": (
         "alter table duly.transition drop constraint ck_transition__seq, drop constraint ck_transition__first;"
         + LOG
         + "('m', 'k', 0, null, 'a'), ('m', 'k', 2, 'a', 'b')"
     ),
-    "messages_are_where_their_log_ends: at another revision": (
+    "messages_match_the_end_of_their_log: at another revision": (
         MESSAGE + ASLEEP + "update duly.outbox set revision = 2"
     ),
-    "messages_are_where_their_log_ends: younger than their log": (
+    "messages_match_the_end_of_their_log: younger than their log": (
         MESSAGE + ASLEEP + "update duly.outbox set status = 'failed', last_error = 'quietly',"
         " created_at = created_at + interval '1 hour'"
     ),
-    "messages_started_as_often_as_their_log_tells: a start that nobody made": MESSAGE + PICK + RETRY,
-    "messages_started_as_often_as_their_log_tells: sent again with a start more": MESSAGE + PICK + RESENT,
-    "messages_started_as_often_as_their_log_tells: and the dead did not count": MESSAGE + FORGOTTEN,
-    "messages_are_sent_by_their_holder: or failed": (
+    "starts_of_messages_match_their_log: a start that nobody made": MESSAGE + PICK + RETRY,
+    "starts_of_messages_match_their_log: sent again with a start more": MESSAGE + PICK + RESENT,
+    "starts_of_messages_match_their_log: and the dead did not count": MESSAGE + FORGOTTEN,
+    "messages_are_sent_by_their_lease_owner: or failed": (
         MESSAGE
         + PICK
         + SEND.replace("'sent', settled_by = 'me/1'", "'failed', settled_by = 'a zombie', last_error = 'x'")
     ),
-    "job_events_are_without_a_gap_and_linked: of which one begins elsewhere": (
+    "job_events_have_no_gap_and_are_linked: of which one begins elsewhere": (
         JOB + ASLEEP + "update ledger.job set status = 'running', lease_owner = 'me/1',"
         " lease_expires_at = duly.clock(), revision = 2;"
         " insert into ledger.job_event (job_id, org_id, seq, prev_status, next_status)"
         " select id, org_id, 2, 'running', 'running' from ledger.job"
     ),
-    "jobs_are_where_their_log_ends: at another revision": JOB + ASLEEP + "update ledger.job set revision = 2",
-    "jobs_are_held_exactly_while_running: a time without an owner": (
+    "jobs_match_the_end_of_their_log: at another revision": JOB + ASLEEP + "update ledger.job set revision = 2",
+    "jobs_are_leased_exactly_while_running: a time without an owner": (
         JOB + ASLEEP + "update ledger.job set lease_expires_at = duly.clock()"
     ),
-    "jobs_started_as_often_as_their_log_tells: too often": JOB
-    + RUN
-    + ASLEEP
-    + "update ledger.job set max_attempts = 0",
-    "jobs_are_finished_by_their_holder: a dead letter": JOB
+    "starts_of_jobs_match_their_log: too often": JOB + RUN + ASLEEP + "update ledger.job set max_attempts = 0",
+    "jobs_are_finished_by_their_lease_owner: a dead letter": JOB
     + RUN
     + FAIL.replace("by = 'me/1'", "by = 'a zombie'")
     + DIE,
-    "jobs_are_finished_by_their_holder: one that was cancelled": (
+    "jobs_are_finished_by_their_lease_owner: one that was cancelled": (
         JOB + RUN + CANCEL.replace("by = 'me/1'", "by = 'a zombie'")
     ),
-    "jobs_are_finished_by_their_holder: by another in the log": (
+    "jobs_are_finished_by_their_lease_owner: by another in the log": (
         JOB + RUN + FAIL.replace('"actor": "me/1"', '"actor": "a zombie"') + DIE
     ),
-    "jobs_are_finished_by_their_holder: swept from another": (
+    "jobs_are_finished_by_their_lease_owner: swept from another": (
         JOB + RUN + SWEPT.replace('"holder": "me/1"', '"holder": "a zombie"') + DIE
     ),
-    "posts_are_where_their_log_ends: in another state": (
+    "posts_match_the_end_of_their_log: in another state": (
         POST + ASLEEP + "update posts.posts set status = 'PROCESSING', lease_owner = 'me/1', processing_since = now(),"
         " lease_expires_at = now()"
     ),
-    "posts_are_where_their_log_ends: without a log": POST + FORGET.format("post"),
-    "posts_were_taken_as_often_as_their_log_tells: twice at once": (
+    "posts_match_the_end_of_their_log: without a log": POST + FORGET.format("post"),
+    "attempts_of_posts_match_their_log: twice at once": (
         POST + DUE + TAKE.replace("process_attempts = 1", "process_attempts = 2")
     ),
-    "posts_were_taken_as_often_as_their_log_tells: and by nobody": (
+    "attempts_of_posts_match_their_log: and by nobody": (
         POST + DUE + TAKE + APPEAR.replace("set status", "set process_attempts = 2, status") + TELL
     ),
-    "posts_were_taken_as_often_as_their_log_tells: when its caption was edited": (
+    "attempts_of_posts_match_their_log: when its caption was edited": (
         POST + "update posts.posts set caption = 'other words', process_attempts = 1"
     ),
-    "posts_were_taken_as_often_as_their_log_tells: and the dead did not count": (
+    "attempts_of_posts_match_their_log: and the dead did not count": (
         POST
         + DUE
         + TAKE.replace("interval '1 minute'", "interval '-1 minute'")
@@ -581,8 +579,8 @@ PLANTED_OFFENCES = {
         + "update posts.posts set status = 'PENDING', lease_owner = null, lease_expires_at = null,"
         " process_attempts = 0;"
     ),
-    "posts_move_as_drawn: new, and released": LOG + f"('post', '{OTHER}', 1, null, 'RELEASED')",
-    "posts_are_released_by_their_holder: twice": (
+    "posts_follow_their_state_machine: new, and released": LOG + f"('post', '{OTHER}', 1, null, 'RELEASED')",
+    "posts_are_released_by_their_lease_owner: twice": (
         POST
         + DUE
         + TAKE
@@ -606,10 +604,8 @@ PLANTED_OFFENCES = {
     "days_have_one_post: with the lock of another day": (
         POST + "insert into posts.daily_locks (id, post_id) select 'bo_20200101_UTC', id from posts.posts"
     ),
-    "requests_stand_for_their_post: of another author": (
-        POST + BO + "update posts.idempotency_keys set author_id = 'bo'"
-    ),
-    "requests_stand_for_their_post: another request": (
+    "requests_match_their_post: of another author": (POST + BO + "update posts.idempotency_keys set author_id = 'bo'"),
+    "requests_match_their_post: another request": (
         POST + "update posts.idempotency_keys set request_id = gen_random_uuid()"
     ),
     "days_have_every_version: with a gap": (
@@ -623,7 +619,7 @@ PLANTED_OFFENCES = {
         + MAKE % (0, "'other'")
         + "update schedule_ingest.day_schedule set current_version = 2"
     ),
-    "versions_come_of_finished_captures: of another person": (
+    "versions_belong_to_finished_captures: of another person": (
         SEEN
         + (SECOND % 1).replace("changed", "unchanged")
         + (MAKE % (1, "payload_hash")).replace("select user_id", "select 43")
@@ -639,18 +635,18 @@ PLANTED_OFFENCES = {
     "events_of_a_day_are_counted: from nothing on": (
         SEEN + (NUMBERED % 0) + "; update schedule_ingest.schedule_event set seq = 2 where seq = 1"
     ),
-    "captures_are_where_their_log_ends: at another revision": (
+    "captures_match_the_end_of_their_log: at another revision": (
         SEEN + "update schedule_ingest.capture_session set revision = 4"
     ),
-    "captures_are_where_their_log_ends: without a log": OPEN + FORGET.format("capture"),
-    "captures_started_as_often_as_their_log_tells: twice at once": OPEN + LOOK.replace("starts = 1", "starts = 2"),
-    "captures_started_as_often_as_their_log_tells: a claim that does not count": (
+    "captures_match_the_end_of_their_log: without a log": OPEN + FORGET.format("capture"),
+    "starts_of_captures_match_their_log: twice at once": OPEN + LOOK.replace("starts = 1", "starts = 2"),
+    "starts_of_captures_match_their_log: a claim that does not count": (
         OPEN + LOOK.replace("me/1", OURS).replace("starts = 1", "starts = 0")
     ),
-    "captures_started_as_often_as_their_log_tells: taken from the dead as if nobody had begun": (
+    "starts_of_captures_match_their_log: taken from the dead as if nobody had begun": (
         OPEN + LOOK.replace("duly.clock()", LONG_AGO) + LOOK.replace("me/1", OURS).replace("starts = 1", "starts = 0")
     ),
-    "captures_started_as_often_as_their_log_tells: a start that nobody made": (
+    "starts_of_captures_match_their_log: a start that nobody made": (
         OPEN + LOOK + "update schedule_ingest.capture_session set state = 'failed', error = 'x', settled_by = 'me/1',"
         " locked_by = null, locked_at = null, lease_seconds = null, starts = 2"
     ),
@@ -662,23 +658,23 @@ PLANTED_OFFENCES = {
     "runs_have_their_key: of another time": (
         SCHEDULED + "update scheduler.job_run_keys set scheduled_at = '2001-01-01Z'"
     ),
-    "runs_are_where_their_log_ends: at another revision": (
+    "runs_match_the_end_of_their_log: at another revision": (
         SCHEDULED + ASLEEP + "update scheduler.job_runs set revision = 2"
     ),
-    "runs_are_where_their_log_ends: sent by its log alone": (
+    "runs_match_the_end_of_their_log: sent by its log alone": (
         SCHEDULED
         + "update scheduler.job_runs set status = 'sent';"
         + ASLEEP
         + "update scheduler.job_runs set sent_at = null"
     ),
-    "schedules_are_where_their_log_ends: in another state": (
+    "schedules_match_the_end_of_their_log: in another state": (
         SCHEDULED + ASLEEP + "update scheduler.jobs set status = 'paused';"
         " update scheduler.job_plans set plan_at = null"
     ),
-    "schedules_are_where_their_log_ends: at another revision": (
+    "schedules_match_the_end_of_their_log: at another revision": (
         SCHEDULED + ASLEEP + "update scheduler.jobs set revision = 2"
     ),
-    "schedules_are_where_their_log_ends: without a log": SCHEDULED + FORGET.format("schedule"),
+    "schedules_match_the_end_of_their_log: without a log": SCHEDULED + FORGET.format("schedule"),
     "schedules_are_planned: although it is paused": (
         SCHEDULED + "update scheduler.jobs set status = 'paused'; update scheduler.job_plans set plan_at = now()"
     ),
@@ -691,49 +687,49 @@ PLANTED_OFFENCES = {
         + REVERSE
         + REVERSE.replace("'y'", "'z'")
     ),
-    "entries_say_what_was_answered: at another time": (
+    "entries_match_their_answer: at another time": (
         SCHEDULED
         + CONFIRM % """'{"amount": "5"}'"""
         + (BOOK % 5).replace("c.confirmed_at", "c.confirmed_at + interval '1 day'")
     ),
-    "entries_say_what_was_answered: in another currency": (
+    "entries_match_their_answer: in another currency": (
         SCHEDULED + CONFIRM % """'{"amount": "5", "currency": "SEK"}'""" + BOOK % 5
     ),
-    "notifications_say_what_became_of_them: by the contract alone": (
+    "notifications_match_their_delivery: by the contract alone": (
         SEEN + "update schedule_ingest.schedule_notification set status = 'failed'"
     ),
-    "notifications_say_what_became_of_them: by its delivery alone": (
+    "notifications_match_their_delivery: by its delivery alone": (
         SEEN + "update schedule_ingest.schedule_notification set delivery = 'uncertain', called_at = now()"
     ),
-    "notifications_say_what_became_of_them: at another revision": (
+    "notifications_match_their_delivery: at another revision": (
         SEEN + "update schedule_ingest.schedule_notification set revision = 2"
     ),
-    "notifications_say_what_became_of_them: without a log": SEEN + FORGET.format("notification"),
-    "notifications_started_as_often_as_their_log_tells: a claim that does not count": (
+    "notifications_match_their_delivery: without a log": SEEN + FORGET.format("notification"),
+    "starts_of_notifications_match_their_log: a claim that does not count": (
         SEEN + NOTIFY.replace("starts = 1", "starts = 0")
     ),
-    "notifications_started_as_often_as_their_log_tells: a start that nobody made": (
+    "starts_of_notifications_match_their_log: a start that nobody made": (
         SEEN
         + NOTIFY
         + RETRY.replace("duly.outbox", "schedule_ingest.schedule_notification").replace("status", "delivery")
     ),
-    "notifications_started_as_often_as_their_log_tells: sent again with a start more": (
+    "starts_of_notifications_match_their_log: sent again with a start more": (
         SEEN
         + NOTIFY
         + RESENT.replace("duly.outbox", "schedule_ingest.schedule_notification").replace("status", "delivery")
     ),
-    "notifications_started_as_often_as_their_log_tells: and the dead did not count": (
+    "starts_of_notifications_match_their_log: and the dead did not count": (
         SEEN
         + AWAKE
         + FORGOTTEN.replace("duly.outbox", "schedule_ingest.schedule_notification").replace("status", "delivery")
     ),
-    "notifications_are_sent_by_their_holder: or failed": (
+    "notifications_are_sent_by_their_lease_owner: or failed": (
         SEEN + NOTIFY + "update schedule_ingest.schedule_notification set delivery = 'failed', settled_by = 'a zombie',"
         " lease_owner = null, lease_expires_at = null, last_error = 'x'"
     ),
 }
 # What cannot be done without breaking another law as well.
-ALSO = {"posts_are_released_by_their_holder: twice": {"posts_move_as_drawn"}}
+ALSO = {"posts_are_released_by_their_lease_owner: twice": {"posts_follow_their_state_machine"}}
 # What keeps a worker, who may see every row, from doing so: each is found by one arm of the law about that.
 BLINDING = {
     "no policy": "alter table duly.orgs enable row level security",

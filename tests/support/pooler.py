@@ -68,7 +68,7 @@ def pooler(
         cwd="/",
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        **account.identity(),
+        **account.subprocess_identity(),
     ) as running:
         pooled = make_conninfo("", host=str(here), port=6432, user=str(parts["user"]), dbname=str(parts["dbname"]))
         wait_until_it_answers(pooled, running)

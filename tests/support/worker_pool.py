@@ -24,7 +24,7 @@ __all__ = ["LEASE_LOST", "WorkerPool", "WorkerSettings", "run", "with_pace"]
 
 READ_BYTES = 1024 * 1024  # more than a pipe holds: one read takes all that was written before
 SHOWN_LINES = 200  # of each stream, where a test fails
-LEASE_LOST = '"event":"lease lost"'
+LEASE_LOST = '"event":"lease.lost"'
 
 WorkerSettings = dict[str, str]
 

@@ -49,14 +49,15 @@ KERNEL = (
     Fault(
         "kernel-quarantine-edge",
         "src/duly/lease/lease.sql",
-        "{lapse} and {starts} >= %(most_starts)s",
-        "{lapse} and {starts} > %(most_starts)s",
+        "{is_expired} and {starts} >= %(max_starts)s",
+        "{is_expired} and {starts} > %(max_starts)s",
         "A row that was started as often as it may be is neither tried again nor set aside: it waits for ever.",
     ),
     Fault(
         "kernel-renew-expired",
         "src/duly/lease/lease.sql",
-        "t.{owner} = given.owner and t.{state} = {held} and not ({over})\n        for no key update skip locked",
+        "t.{owner} = given.owner and t.{state} = {held} and not ({is_expired_now})\n"
+        "        for no key update skip locked",
         "t.{owner} = given.owner and t.{state} = {held}\n        for no key update skip locked",
         "A late heartbeat revives a lease that has expired or was released.",
     ),
@@ -84,8 +85,8 @@ KERNEL = (
     Fault(
         "kernel-page-cursor",
         "src/duly/paging.py",
-        "place_of(*place(items[-1]))",
-        "place_of(*place(rows[-1]))",
+        "encode_cursor(*sort_key(items[-1]))",
+        "encode_cursor(*sort_key(rows[-1]))",
         "One row between two pages of a list is never shown.",
     ),
     Fault(
@@ -98,8 +99,8 @@ KERNEL = (
     Fault(
         "kernel-self-fencing",
         "src/duly/lease/heartbeat.py",
-        "if now >= held.good_until:",
-        "if now >= held.good_until + self.lease_seconds:",
+        "if now >= held.valid_until:",
+        "if now >= held.valid_until + self.lease_seconds:",
         "A holder that the database no longer answers works on after its lease has expired.",
     ),
     Fault(
@@ -119,8 +120,8 @@ KERNEL = (
     Fault(
         "kernel-link-expiry",
         "src/duly/accounts/signed_links.py",
-        "return now.timestamp() >= self.until",
-        "return self.until <= 0",
+        "return now.timestamp() >= self.expires_at",
+        "return self.expires_at <= 0",
         "A link in a message still answers after its time is over.",
     ),
 )
@@ -157,8 +158,8 @@ LEDGER = (
     Fault(
         "ledger-give-up-retried",
         "src/duly/jobs/repository.py",
-        "for lease in leases if lease.key in marked], give_up)",
-        "for lease in leases if lease.key in marked])",
+        "for lease in leases if lease.key in marked], give_up\n",
+        "for lease in leases if lease.key in marked]\n",
         "A job whose handler gave up is tried again.",
     ),
     Fault(
@@ -171,18 +172,18 @@ LEDGER = (
     Fault(
         "ledger-event-pages",
         "src/duly/jobs/service.py",
-        "after_seq=after, most=checked_most(most) + 1)",
-        "after_seq=after, most=checked_most(most))",
+        "after_seq=after, limit=checked_limit(limit) + 1)",
+        "after_seq=after, limit=checked_limit(limit))",
         "The log of a job ends with its first page, however long it is.",
     ),
     Fault(
         "ledger-lost-transaction",
         "src/duly/jobs/context.py",
         """        if not is_ours:
-            raise LeaseLost(f"job {self.lease.key} is held by somebody else now, or has ended")
-        self.open = connection
+            raise LeaseLost(f"job {self.lease.key} is no longer leased to this worker")
+        self.open_connection = connection
 """,
-        "        self.open = connection\n",
+        "        self.open_connection = connection\n",
         "A handler that has lost its job can still write in ctx.transaction().",
     ),
     Fault(
@@ -195,8 +196,8 @@ LEDGER = (
     Fault(
         "ledger-explain-expired",
         "src/duly/jobs/explain.py",
-        "and self.lease_expires_at < self.looked_at",
-        "and self.lease_expires_at > self.looked_at",
+        "and self.lease_expires_at < self.observed_at",
+        "and self.lease_expires_at > self.observed_at",
         "Explain says of a running job that its lease has ended, and of an expired one that it runs.",
     ),
 )
@@ -204,23 +205,23 @@ LEDGER = (
 WORKER = (
     Fault(
         "worker-slots",
-        "src/duly/worker/lanes.py",
-        "wanted = min(self.work.pace.slots - self.busy, self.work.pace.batch)",
-        "wanted = min(self.work.pace.slots, self.work.pace.batch)",
+        "src/duly/worker/claimer.py",
+        "wanted = min(self.held.slots.free, self.work.tuning.batch)",
+        "wanted = min(self.held.slots.total, self.work.tuning.batch)",
         "A worker claims more rows than it has slots.",
     ),
     Fault(
         "worker-polite-stop",
-        "src/duly/worker/lanes.py",
-        "self.handlers.stop(list(self.running), Stop.SHUTDOWN, self.deliver, only_waiting=True)",
-        "self.handlers.stop(list(self.running), Stop.SHUTDOWN, self.deliver)",
+        "src/duly/worker/cycle.py",
+        "self.held.stop_all(only_waiting=True)",
+        "self.held.stop_all()",
         "SIGTERM interrupts handlers at once instead of letting them finish.",
     ),
     Fault(
         "worker-shutdown-cancels",
         "src/duly/worker/handlers.py",
-        "return Cancelled() if why is Stop.CANCELLED else HandedBack()",
-        "return Cancelled() if why is not Stop.LOST else HandedBack()",
+        "return Cancelled() if why is Stop.CANCELLED else Released()",
+        "return Cancelled() if why is not Stop.LOST else Released()",
         "A job that was interrupted by a shutdown ends as canceled instead of being run again.",
     ),
     Fault(
@@ -233,8 +234,8 @@ WORKER = (
     Fault(
         "worker-ready-while-stopping",
         "src/duly/worker/control.py",
-        "        if self.stops_asked:\n            return",
-        "        if self.stops_asked < 0:\n            return",
+        "        if self.stop_requests:\n            return",
+        "        if self.stop_requests < 0:\n            return",
         "A worker that is stopping says that it is ready.",
     ),
     Fault(
@@ -282,8 +283,8 @@ order by created_at, id
     Fault(
         "posts-attempts-edge",
         "src/duly/apps/posts/work.py",
-        'if row["process_attempts"] > MOST_ATTEMPTS:',
-        'if row["process_attempts"] >= MOST_ATTEMPTS:',
+        'if row["process_attempts"] > MAX_ATTEMPTS:',
+        'if row["process_attempts"] >= MAX_ATTEMPTS:',
         "A post is released unread at its fifth start, which is one too early.",
     ),
     Fault(
@@ -313,8 +314,8 @@ SCHEDULER = (
     Fault(
         "scheduler-advance-sign",
         "src/duly/apps/scheduler/plan.py",
-        "None if skipped else at - advance",
-        "None if skipped else at + advance",
+        "None if skip_reason else at - advance",
+        "None if skip_reason else at + advance",
         "A reminder that should come in advance comes afterwards.",
     ),
     Fault(
@@ -355,8 +356,8 @@ SCHEDULER = (
     Fault(
         "scheduler-other-persons",
         "src/duly/apps/scheduler/queries.sql",
-        "where j.id = %(job_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s);",
-        "where j.id = %(job_id)s;",
+        "where j.id = %(schedule_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s);",
+        "where j.id = %(schedule_id)s;",
         "A person can see another person's schedule.",
     ),
     Fault(
@@ -406,37 +407,37 @@ INGEST = (
     ),
     Fault(
         "ingest-summary-threshold",
-        "src/duly/apps/ingest/notices.py",
-        "if len(ordered) >= threshold and ordered:",
-        "if len(ordered) > threshold and ordered:",
+        "src/duly/apps/ingest/notifications.py",
+        "if len(ordered) >= summary_threshold and ordered:",
+        "if len(ordered) > summary_threshold and ordered:",
         "The summary message comes one change too late.",
     ),
     Fault(
         "ingest-covered-edge",
-        "src/duly/apps/ingest/unseen.py",
-        '<= minutes(entry["start"]) <= span.last',
-        '<= minutes(entry["start"]) < span.last',
+        "src/duly/apps/ingest/coverage.py",
+        '<= minutes_since_midnight(entry["start"]) <= part.last',
+        '<= minutes_since_midnight(entry["start"]) < part.last',
         "A removed shift at the end of what a photograph shows stays in the day.",
     ),
     Fault(
         "ingest-session-order",
-        "src/duly/apps/ingest/work.py",
-        'key=lambda each: (each[0].row["created_at"], each[0].key)\n',
-        'key=lambda each: (each[0].row["created_at"], each[0].key), reverse=True\n',
+        "src/duly/apps/ingest/recording.py",
+        'key=lambda each: (each.lease.row["created_at"], each.lease.key),\n',
+        'key=lambda each: (each.lease.row["created_at"], each.lease.key), reverse=True,\n',
         "Of two sessions about one day the older one has the last word.",
     ),
     Fault(
         "ingest-unreliable-page",
         "src/duly/apps/ingest/photographs.py",
         "    if problems:\n",
-        "    if len(problems) > MOST_PROBLEMS:\n",
+        "    if len(problems) > MAX_PROBLEMS:\n",
         "A photograph that cannot be relied on changes the day instead of being refused.",
     ),
     Fault(
         "ingest-coverage-begin",
         "src/duly/apps/ingest/photographs.py",
-        "return (Span(0 if seen.begins else starts[0], MINUTES_OF_DAY",
-        "return (Span(0, MINUTES_OF_DAY",
+        "first = 0 if day.shows_day_start else starts[0]",
+        "first = 0",
         "A photograph of the afternoon removes the shifts of the morning.",
     ),
     Fault(
@@ -447,57 +448,57 @@ INGEST = (
         "Two houses in one street have the same location fingerprint.",
     ),
     Fault(
-        "ingest-eyes-noon",
+        "ingest-ocr-noon",
         "src/duly/apps/ingest/ocr/times.py",
-        "{int(time[:2]) % 12 + (12 if half == 'PM' else 0):02}",
-        "{int(time[:2]) + (12 if half == 'PM' else 0):02}",
+        "{int(time[:2]) % 12 + (12 if meridiem == 'PM' else 0):02}",
+        "{int(time[:2]) + (12 if meridiem == 'PM' else 0):02}",
         "12:30 PM is read as 24:30.",
     ),
     Fault(
-        "ingest-eyes-day-month",
-        "src/duly/apps/ingest/ocr/header.py",
-        "Written(NUMERIC, *found.span(), int(found[4]), int(found[3]), int(found[1]), found[2])",
-        "Written(NUMERIC, *found.span(), int(found[4]), int(found[1]), int(found[3]), found[2])",
+        "ingest-ocr-day-month",
+        "src/duly/apps/ingest/ocr/date_scan.py",
+        "DateMatch(NUMERIC, *found.span(), int(found[4]), int(found[3]), int(found[1]), found[2])",
+        "DateMatch(NUMERIC, *found.span(), int(found[4]), int(found[1]), int(found[3]), found[2])",
         "Day and month of 3/4 2026 are swapped, so another day is changed.",
     ),
     Fault(
-        "ingest-eyes-illegible",
+        "ingest-ocr-illegible",
         "src/duly/apps/ingest/ocr/problems.py",
-        "is_legible = block.line.confidence >= LEAST_CONFIDENCE",
+        "is_legible = block.line.confidence >= MIN_TIMES_CONFIDENCE",
         "is_legible = block.line.confidence >= 0",
-        "Times that are hardly legible are believed.",
+        "Times that are barely legible are accepted.",
     ),
     Fault(
-        "ingest-eyes-scrolled",
-        "src/duly/apps/ingest/ocr/page.py",
-        "begins=day is not None and begins,",
-        "begins=day is not None,",
+        "ingest-ocr-scrolled",
+        "src/duly/apps/ingest/ocr/reader.py",
+        "shows_day_start=day is not None and shows_start,",
+        "shows_day_start=day is not None,",
         "A scrolled photograph counts as showing the beginning of the day, and earlier shifts are removed.",
     ),
     Fault(
-        "ingest-eyes-disputed",
+        "ingest-ocr-disputed",
         "src/duly/apps/ingest/ocr/problems.py",
-        "if line.weakest < LEAST_LETTER:",
-        "if line.weakest < 0:",
-        "A line of which two looks show other letters is believed.",
+        "if line.min_char_confidence < MIN_CHAR_CONFIDENCE:",
+        "if line.min_char_confidence < 0:",
+        "A line whose two readings have different letters is accepted.",
     ),
     Fault(
-        "ingest-eyes-struck",
+        "ingest-ocr-struck",
         "src/duly/apps/ingest/ocr/lines.py",
-        "self.ink.strike >= least",
-        "self.ink.strike > 1",
+        "self.ink.strikethrough >= threshold",
+        "self.ink.strikethrough > 1",
         "Old times that are struck through become a shift of their own.",
     ),
     Fault(
-        "ingest-eyes-backwards",
-        "src/duly/apps/ingest/ocr/page.py",
-        "if card.start < before.start and not any(",
-        "if card.start < before.start and any(",
-        "Times that run backwards, as of a 12-hour clock without its halves, are believed.",
+        "ingest-ocr-backwards",
+        "src/duly/apps/ingest/ocr/reader.py",
+        "if shift.start < before.start and not any(",
+        "if shift.start < before.start and any(",
+        "Times that run backwards, as those of a 12-hour clock without AM and PM, are accepted.",
     ),
     Fault(
         "ingest-further-days-owner",
-        "src/duly/apps/ingest/queries.sql",
+        "src/duly/apps/ingest/settlement.sql",
         "where t.id = d.session_id and t.settled_by = d.owner limit 1",
         "where t.id = d.session_id limit 1",
         "A worker that lost a session adds the other days of its photograph nevertheless.",
@@ -505,7 +506,7 @@ INGEST = (
     Fault(
         "ingest-days-whole",
         "src/duly/apps/ingest/pages.py",
-        "if not is_whole(coverage_of(pages))]",
+        "if not covers_full_day(combined_coverage(pages))]",
         "if False]",
         "A day of which a photograph shows a part is taken for the whole day, and its other shifts are removed.",
     ),
@@ -536,8 +537,8 @@ DELIVERY = (
     Fault(
         "delivery-overtaking",
         "src/duly/outbox/sender.py",
-        "line.is_stopped = isinstance(outcome, Failed | NotYet | HandedBack)",
-        "line.is_stopped = isinstance(outcome, NotYet | HandedBack)",
+        "queue.is_blocked = isinstance(outcome, Failed | RetryAfter | Released)",
+        "queue.is_blocked = isinstance(outcome, RetryAfter | Released)",
         "A later message to a person overtakes one that must be tried again.",
     ),
     Fault(
@@ -550,22 +551,22 @@ DELIVERY = (
     Fault(
         "delivery-inside-addresses",
         "src/duly/outbox/channels/webhook/addresses.py",
-        " and not any(address in each for each in INSIDE)",
+        " and not any(address in each for each in NON_PUBLIC_NETWORKS)",
         "",
         "A webhook can be pointed at the metadata service of a cloud.",
     ),
     Fault(
         "delivery-telegram-unknown",
         "src/duly/telegram/channel.py",
-        "raise (NotSent if never_left(error) else Unknown)(words_of(error)) from None",
-        "raise NotSent(words_of(error)) from None",
+        "raise (NotSent if was_never_sent(error) else OutcomeUnknown)(format_error(error)) from None",
+        "raise NotSent(format_error(error)) from None",
         "A Telegram message whose answer was lost is sent a second time instead of becoming uncertain.",
     ),
     Fault(
-        "delivery-leash-files",
+        "delivery-sandbox-files",
         "src/duly/outbox/channels/apprise/sandbox.py",
-        "if not whole.startswith(READABLE):",
-        'if whole == "":',
+        "if not real_path.startswith(READABLE_PREFIXES):",
+        'if real_path == "":',
         "An address for apprise can make a plugin read files of the machine.",
     ),
     Fault(
@@ -595,22 +596,22 @@ PEOPLE = (
     Fault(
         "people-key-secret",
         "src/duly/accounts/repository.py",
-        'if not row or not matches(secret, row["secret_sha256"]):',
+        'if not row or not is_matching_secret(secret, row["secret_sha256"]):',
         "if not row:",
         "Whoever knows the prefix of an API key can use it with any secret.",
     ),
     Fault(
         "people-link-expiry",
         "src/duly/accounts/telegram_link.py",
-        "if now.timestamp() > until:",
-        "if until == 0:",
+        "if now.timestamp() > expires_at:",
+        "if expires_at == 0:",
         "A link that binds a Telegram account never expires.",
     ),
     Fault(
         "people-quiet-swapped",
         "src/duly/accounts/model.py",
-        "return Quiet(time(hours[0], hours[1]), time(hours[2], hours[3]))",
-        "return Quiet(time(hours[2], hours[3]), time(hours[0], hours[1]))",
+        "return QuietHours(time(hours[0], hours[1]), time(hours[2], hours[3]))",
+        "return QuietHours(time(hours[2], hours[3]), time(hours[0], hours[1]))",
         "Quiet hours begin when they should end.",
     ),
 )
@@ -619,28 +620,28 @@ OBJECTS = (
     Fault(
         "objects-metadata",
         "src/duly/storage/photo.py",
-        "    picture.info.clear()  # a comment, for one, would be written with it\n",
+        "    picture.info.clear()  # a comment, for example, would be encoded with it\n",
         "",
         "The comment of a stranger's photograph is kept with the picture.",
     ),
     Fault(
         "objects-pixels",
         "src/duly/storage/photo.py",
-        "if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:",
-        "if max(width, height) > LONGEST_SIDE:",
+        "if width * height > MAX_PIXELS or max(width, height) > MAX_SIDE_LENGTH:",
+        "if max(width, height) > MAX_SIDE_LENGTH:",
         "A small file with an enormous picture in it is decoded.",
     ),
     Fault(
         "objects-parent-directory",
         "src/duly/storage/base.py",
-        'len(name) > LONGEST_NAME or ".." in name or',
-        "len(name) > LONGEST_NAME or",
+        'len(name) > MAX_NAME_LENGTH or ".." in name or',
+        "len(name) > MAX_NAME_LENGTH or",
         "The name of an object can lead out of the directory of objects.",
     ),
     Fault(
         "objects-busy-store",
         "src/duly/storage/bucket.py",
-        "if code in BUSY_CODES or status in BUSY_STATUS or not",
+        "if code in BUSY_CODES or status in BUSY_STATUSES or not",
         "if code in BUSY_CODES or not",
         "A store that is busy is reported as a mistake in the settings instead of being tried again.",
     ),
@@ -657,7 +658,7 @@ VERIFY = (
     Fault(
         "verify-starts-not-compared",
         "src/duly/verify/invariants.sql",
-        "where j.starts <> coalesce(told.starts, 0) or j.starts > j.max_attempts",
+        "where j.starts <> coalesce(logged.starts, 0) or j.starts > j.max_attempts",
         "where j.starts > j.max_attempts",
         "Verify does not notice a job whose starts were not counted.",
     ),
@@ -671,8 +672,8 @@ VERIFY = (
     Fault(
         "verify-blind",
         "src/duly/verify/invariants.py",
-        "if found and invariant.name == SEEING:",
-        'if found and invariant.name == "":',
+        "if offenders and invariant.name == VISIBILITY_CHECK:",
+        'if offenders and invariant.name == "":',
         "Verify goes on with a login from which row security hides rows, and finds nothing wrong.",
     ),
     Fault(
@@ -702,8 +703,8 @@ API = (
     Fault(
         "api-jobs-scope",
         "src/duly/http/auth.py",
-        "return tenant_of(request.state.caller, WRITE)",
-        "return tenant_of(request.state.caller, READ)",
+        "return require_tenant(request.state.caller, WRITE)",
+        "return require_tenant(request.state.caller, READ)",
         "A key that may only read can make, cancel and retry jobs.",
     ),
     Fault(
@@ -714,17 +715,17 @@ API = (
         "Anybody's key can act for another person with the header Duly-User.",
     ),
     Fault(
-        "api-proxied-neighbour",
+        "api-proxied-local-request",
         "src/duly/http/auth.py",
-        "        and not any(header in request.headers for header in PASSED_ON)\n",
+        "        and not any(header in request.headers for header in PROXY_HEADERS)\n",
         "",
         "A request that a proxy passed on is served without a key.",
     ),
     Fault(
         "api-schedule-scope",
         "src/duly/http/scheduler.py",
-        "uid = owner_of(request.state.caller, WRITE, on_behalf)",
-        "uid = owner_of(request.state.caller, READ, on_behalf)",
+        'uid = require_uid(request, WRITE, "schedules")',
+        'uid = require_uid(request, READ, "schedules")',
         "A key that may only read can change schedules and book expenses.",
     ),
     Fault(
@@ -773,7 +774,7 @@ API = (
     Fault(
         "api-night-shift",
         "src/duly/http/calendar.py",
-        "ends_at=ends_at if ends_at > begins_at else ends_at + timedelta(days=1),",
+        "ends_at=ends_at if ends_at > starts_at else ends_at + timedelta(days=1),",
         "ends_at=ends_at,",
         "A night shift ends in the calendar before it begins.",
     ),
@@ -789,23 +790,23 @@ CLI = (
     ),
     Fault(
         "cli-watched-failure",
-        "src/duly/cli/jobs.py",
-        "    if job.status is not Status.SUCCEEDED:\n        sys.exit(DID_NOT_SUCCEED)",
+        "src/duly/cli/jobs_common.py",
+        "    if job.status is not JobStatus.SUCCEEDED:\n        sys.exit(DID_NOT_SUCCEED)",
         "    if not job.is_finished:\n        sys.exit(DID_NOT_SUCCEED)",
         "A command that followed a job to its failure exits with 0.",
     ),
     Fault(
         "cli-dry-run",
-        "src/duly/cli/jobs.py",
+        "src/duly/cli/jobs_control.py",
         "if matched and not dry_run:",
         "if matched:",
         "A dry run of redrive puts dead letters back in the queue.",
     ),
     Fault(
         "cli-local-time",
-        "src/duly/cli/jobs.py",
-        "return datetime.fromisoformat(text).astimezone()",
-        "return datetime.fromisoformat(text).replace(tzinfo=UTC)",
+        "src/duly/cli/times.py",
+        "return time.astimezone(UTC)",
+        "return time.replace(tzinfo=UTC)",
         "A time with an offset is taken for UTC.",
     ),
     Fault(
@@ -818,7 +819,7 @@ CLI = (
     Fault(
         "cli-open-door",
         "src/duly/cli/serve.py",
-        "if is_loopback(host) or asyncio.run(is_locked(dsn, settings)):",
+        "if is_loopback(host) or asyncio.run(needs_key(dsn, settings)):",
         "if is_loopback(host) or dsn:",
         "The API listens for others although no key was ever made.",
     ),
@@ -835,15 +836,15 @@ BOT = (
     Fault(
         "bot-allowed",
         "src/duly/telegram/people.py",
-        "if desk.allowed and event.from_user.id not in desk.allowed:",
-        "if desk.allowed and event.from_user.id < 0:",
+        "if services.allowed_ids and event.from_user.id not in services.allowed_ids:",
+        "if services.allowed_ids and event.from_user.id < 0:",
         "A bot that is limited to some Telegram ids talks to everybody.",
     ),
     Fault(
         "bot-confirms-early",
         "src/duly/telegram/polling.py",
-        "self.offset = min(self.waiting(), default=self.behind)",
-        "self.offset = self.behind",
+        "self.offset = min(self.unprocessed(), default=self.next_offset)",
+        "self.offset = self.next_offset",
         "An update that is not processed yet is confirmed, and lost when the bot is killed.",
     ),
     Fault(
@@ -856,15 +857,15 @@ BOT = (
     Fault(
         "bot-today-zone",
         "src/duly/telegram/days.py",
-        "day = (await now(desk.pool)).astimezone(zone).date()",
-        "day = (await now(desk.pool)).date()",
+        "day = (await get_current_time(services.pool)).astimezone(zone).date()",
+        "day = (await get_current_time(services.pool)).date()",
         "/today shows the day by UTC and not by the person's clock.",
     ),
     Fault(
         "bot-gives-up-early",
         "src/duly/telegram/dispatcher.py",
-        "is_over = visit.failures >= MOST_TRIES",
-        "is_over = visit.failures > 0",
+        "is_over = pending.failures >= MAX_FAILURES",
+        "is_over = pending.failures > 0",
         "An update that failed once is given up instead of being tried again.",
     ),
 )
@@ -1016,8 +1017,8 @@ REST = (
     Fault(
         "testing-more-than-wanted",
         "src/duly/testing/jobs.py",
-        "if found == wanted.times:",
-        "if found >= wanted.times:",
+        "if found == expected.times:",
+        "if found >= expected.times:",
         "assert_not_enqueued passes although the job was enqueued.",
     ),
     Fault(
@@ -1100,7 +1101,7 @@ REST = (
     Fault(
         "fastapi-is-working",
         "src/duly/integrations/fastapi.py",
-        "return self.worker is not None and self.worker.control.ready()",
+        "return self.worker is not None and self.worker.control.is_ready()",
         "return self.worker is not None",
         "is_working says yes while the worker beside the server cannot work.",
     ),

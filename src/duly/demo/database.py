@@ -7,7 +7,7 @@ from duly.db.embedded import EmbeddedServer
 from duly.db.location import EMBEDDED_DATABASE, Database
 from duly.errors import HomeUnusable
 from duly.testing.clock import has_test_clock
-from duly.testing.databases import build_movable
+from duly.testing.databases import build_test_template
 
 __all__ = ["make_fresh"]
 
@@ -23,7 +23,7 @@ def make_fresh(server: EmbeddedServer) -> Database:
                 "away; move that directory elsewhere, or set DULY_HOME to another one"
             )
         drop_database(admin, DRAFT)
-        build_movable(create_database(server.dsn(), DRAFT))
+        build_test_template(create_database(server.dsn(), DRAFT))
         drop_database(admin, EMBEDDED_DATABASE)
         rename_database(admin, DRAFT, EMBEDDED_DATABASE)
     return Database(server.dsn(EMBEDDED_DATABASE), server)

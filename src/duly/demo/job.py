@@ -6,7 +6,7 @@ from duly.demo.errands import app, print_invoice
 from duly.demo.stage import Stage
 from duly.jobs import service
 from duly.jobs.explain import explain
-from duly.jobs.model import Job, JobEvent, Status
+from duly.jobs.model import Job, JobEvent, JobStatus
 
 __all__ = ["tell_job"]
 
@@ -43,7 +43,7 @@ async def until_failed(stage: Stage, key: UUID, starts: int) -> Job:
 
     async def look() -> Job | None:
         job = await service.get_job(stage.pool, app.org, key)
-        return job if job.starts == starts and job.status is Status.QUEUED and job.last_error_code else None
+        return job if job.starts == starts and job.status is JobStatus.QUEUED and job.last_error_code else None
 
     return await stage.until(f"start {starts} of the job fails and it waits", look, lambda: why(stage, key))
 
@@ -53,7 +53,7 @@ async def until_done(stage: Stage, key: UUID) -> Job:
 
     async def look() -> Job | None:
         job = await service.get_job(stage.pool, app.org, key)
-        return job if job.status is Status.SUCCEEDED else None
+        return job if job.status is JobStatus.SUCCEEDED else None
 
     return await stage.until("the third start of the job succeeds", look, lambda: why(stage, key))
 

@@ -4,7 +4,7 @@ from uuid import UUID, uuid4
 
 from duly.apps.posts import service
 from duly.apps.posts.explain import explain
-from duly.apps.posts.model import Intent, Post, Status
+from duly.apps.posts.model import Intent, Post, PostStatus
 from duly.demo.stage import Stage
 from duly.storage import clean_photo
 
@@ -47,7 +47,7 @@ async def until_released(stage: Stage, key: UUID) -> Post:
 
     async def look() -> Post | None:
         post = await service.get_post(stage.pool, stage.anna.uid, key)
-        return post if post.status is Status.RELEASED else None
+        return post if post.status is PostStatus.RELEASED else None
 
     return await stage.until("the post is released", look, lambda: why(stage, key))
 

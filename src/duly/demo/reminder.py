@@ -10,8 +10,8 @@ from duly.apps.scheduler.explain import explain
 from duly.apps.scheduler.model import Action, Answer, ExpenseTemplate, NewSchedule, Run, Schedule
 from duly.demo.stage import Stage
 from duly.errors import AlreadyAnswered
-from duly.formatting import counted
-from duly.outbox.service import SentMessage
+from duly.formatting import pluralize
+from duly.outbox.service import StoredMessage
 from duly.outcomes import Existing
 
 __all__ = ["tell_reminder"]
@@ -40,7 +40,7 @@ async def tell_reminder(stage: Stage) -> None:
     stage.tell.quote(stage.printed(message.id))
     await answer(stage, run, message)
     entries = await service.list_expenses(stage.pool, stage.anna.id)
-    stage.tell.say(f"In her books there is {counted(len(entries.items), 'entry', 'entries')}.")
+    stage.tell.say(f"In her books there is {pluralize(len(entries.items), 'entry', 'entries')}.")
     stage.tell.command("expenses", "list", "--user", stage.anna.uid)
     stage.tell.command("schedule", "timeline", str(run.id))
 
@@ -66,7 +66,7 @@ async def until_planned(stage: Stage, schedule: Schedule) -> Run:
     """The first run of the schedule."""
 
     async def look() -> Run | None:
-        runs = await service.list_runs(stage.pool, stage.anna.id, job_id=schedule.id)
+        runs = await service.list_runs(stage.pool, stage.anna.id, schedule_id=schedule.id)
         return next(iter(runs.items), None)
 
     async def nothing() -> str:
@@ -76,7 +76,7 @@ async def until_planned(stage: Stage, schedule: Schedule) -> Run:
     return await stage.until("the schedule's run is made", look, nothing)
 
 
-async def answer(stage: Stage, run: Run, message: SentMessage) -> None:
+async def answer(stage: Stage, run: Run, message: StoredMessage) -> None:
     """Answer by the button Done, tap it again, and try another answer."""
     done = button_of(message, Action.COMPLETE)
     tap = Answer(Action.COMPLETE, done["key"])
@@ -99,7 +99,7 @@ async def answer(stage: Stage, run: Run, message: SentMessage) -> None:
         stage.tell.quote(str(refusal))
 
 
-def button_of(message: SentMessage, action: Action) -> Mapping[str, Any]:
+def button_of(message: StoredMessage, action: Action) -> Mapping[str, Any]:
     """The button that answers so."""
     return next(each for each in message.payload["buttons"] if each["action"] == action)
 

@@ -6,17 +6,17 @@ from datetime import date
 from uuid import UUID
 
 from duly.apps.ingest import service
-from duly.apps.ingest.diff import Change
-from duly.apps.ingest.explain import House, explain, result_in_words
-from duly.apps.ingest.model import Message, Session
-from duly.apps.ingest.notices import sentence_of
+from duly.apps.ingest.diff import ShiftChange
+from duly.apps.ingest.explain import SessionSettings, explain, format_result
+from duly.apps.ingest.model import CaptureSession, StoredNotification
+from duly.apps.ingest.notifications import format_change
 from duly.demo.stage import Stage, Stuck
 from duly.storage import clean_screenshot
 
 __all__ = ["tell_screenshots"]
 
 FIRST, SECOND = "day.png", "day-changed.png"
-HOUSE = House()
+HOUSE = SessionSettings()
 
 
 async def tell_screenshots(stage: Stage) -> None:
@@ -25,7 +25,7 @@ async def tell_screenshots(stage: Stage) -> None:
     first = await capture(stage, FIRST)
     day = day_of(first)
     stage.tell.quote(await changes_in_words(stage, day, 0, 1))
-    stage.tell.say(f"So {result_in_words(first.result)}.")
+    stage.tell.say(f"So {format_result(first.result)}.")
     stage.tell.command("ingest", "day", str(day), "--user", stage.anna.uid)
     stage.tell.say(f"Later that day looks different, and she sends another, fixtures/demo/{SECOND}. What changed:")
     second = await capture(stage, SECOND)
@@ -39,16 +39,16 @@ async def tell_screenshots(stage: Stage) -> None:
     stage.tell.command("ingest", "replay", str(day), "--user", stage.anna.uid)
 
 
-async def capture(stage: Stage, picture: str) -> Session:
+async def capture(stage: Stage, picture: str) -> CaptureSession:
     """Give a screenshot, and wait until a worker has read it."""
     pool, schema, user = stage.pool, stage.settings.db_schema, user_of(stage)
     data = (stage.pictures / picture).read_bytes()
     clean = await asyncio.to_thread(clean_screenshot, data)
     session = await service.create_session(pool, schema, user)
-    await service.add_image(pool, schema, stage.objects, user, session.id, clean.data, clean.kind)
+    await service.add_image(pool, schema, stage.objects, user, session.id, clean.data, clean.suffix)
     await service.close_session(pool, schema, user, session.id)
 
-    async def look() -> Session | None:
+    async def look() -> CaptureSession | None:
         known = await service.get_session(pool, schema, user, session.id)
         if known.state == HOUSE.states.failed:
             raise Stuck(f"the screenshot {picture} was not read: {await why(stage, session.id)}")
@@ -60,16 +60,16 @@ async def capture(stage: Stage, picture: str) -> Session:
 
 async def changes_in_words(stage: Stage, day: date, before: int, after: int) -> str:
     """What is different between two versions of the day, a sentence for each change."""
-    changes: Sequence[Change] = await service.compare_versions(
+    changes: Sequence[ShiftChange] = await service.compare_versions(
         stage.pool, stage.settings.db_schema, user_of(stage), day, before, after
     )
-    return "\n".join(sentence_of(day, change) for change in changes)
+    return "\n".join(format_change(day, change) for change in changes)
 
 
-async def until_told(stage: Stage, day: date, session: UUID) -> Message:
+async def until_told(stage: Stage, day: date, session: UUID) -> StoredNotification:
     """The message that a session led to, once it is sent."""
 
-    async def look() -> Message | None:
+    async def look() -> StoredNotification | None:
         page = await service.list_notifications(stage.pool, stage.settings.db_schema, user_of(stage), day)
         return next((each for each in page.items if each.source_session_id == session and each.sent_at), None)
 
@@ -88,6 +88,6 @@ def user_of(stage: Stage) -> int:
     return stage.anna.telegram_id
 
 
-def day_of(session: Session) -> date:
+def day_of(session: CaptureSession) -> date:
     """The day that a session was about."""
     return date.fromisoformat(str((session.result or {})["schedule_date"]))

@@ -12,9 +12,9 @@ from typing import TypeVar
 from duly.accounts import User
 from duly.db.pool import Pool
 from duly.demo.narrator import Narrator
-from duly.outbox.service import SentMessage, list_messages
+from duly.outbox.service import StoredMessage, list_messages
 from duly.settings import Settings
-from duly.storage import Objects, open_objects
+from duly.storage import ObjectStore, open_object_store
 from duly.testing.clock import Clock
 
 __all__ = ["Stage", "Stuck"]
@@ -48,9 +48,9 @@ class Stage:
         return replace(self.pool, role=self.settings.worker_role)
 
     @cached_property
-    def objects(self) -> Objects:
+    def objects(self) -> ObjectStore:
         """Where the demo keeps images."""
-        return open_objects(self.settings)
+        return open_object_store(self.settings)
 
     async def until(
         self,
@@ -69,10 +69,10 @@ class Stage:
             rest = min(2 * rest, MAX_REST_SECONDS)
         return found
 
-    async def until_sent(self, kind: str, why: Callable[[], Awaitable[str]]) -> SentMessage:
+    async def until_sent(self, kind: str, why: Callable[[], Awaitable[str]]) -> StoredMessage:
         """Anna's message of this kind, once it is sent."""
 
-        async def look() -> SentMessage | None:
+        async def look() -> StoredMessage | None:
             page = await list_messages(self.pool, status="sent", recipient=self.anna.uid)
             return next((message for message in page.items if message.kind == kind), None)
 

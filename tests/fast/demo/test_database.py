@@ -6,13 +6,13 @@ from duly.demo.stage import message_in
 def test_a_message_is_found_in_the_log_whole_and_alone() -> None:
     log = "\n".join(
         (
-            '{"event": "worker started"}',
+            '{"event": "worker.started"}',
             "--- to anna (reminder.due, one)",
             "    Music",
             "    [Done]  duly schedule answer 1 complete",
             "--- to anna (reminder.due, another)",
             "    Other",
-            '{"event": "worker stopped"}',
+            '{"event": "worker.stopped"}',
         )
     )
     assert message_in(log, "one") == "\n".join(log.splitlines()[1:4])

@@ -9,13 +9,12 @@ from typing import Any, cast
 import psycopg
 from sqlalchemy import create_engine
 from typer.core import TyperGroup as Group
-from typer.main import get_command
 
 import duly
-from duly.cli import app
-from duly.db.location import url_of
+from duly.db.location import to_url
 from duly.launcher import ROOT
 from duly.testing import perform
+from tests.support.command_line import load_all_commands
 from tests.support.locks import supabase_turn
 from tests.support.pages import CANNOT_RUN, RUN_ELSEWHERE, Block, blocks
 
@@ -57,7 +56,7 @@ def test_every_option_of_a_command_on_a_page_is_one_it_has() -> None:
 
 def wrong_options() -> Iterator[str]:
     """Each option in the code of a page that its command does not know."""
-    group = cast("Group", get_command(app))
+    group = load_all_commands()
     for page in PAGES:
         for block, span in CODE.findall(page.read_text()):
             for line in (block or span).split("\n"):
@@ -85,7 +84,7 @@ def options_of(group: Group, words: list[str]) -> set[str] | None:
 
 
 def test_the_readme_asks_for_a_job_inside_a_transaction(database: str) -> None:
-    names: dict[str, Any] = {"engine": create_engine(url_of(database).replace("postgresql", "postgresql+psycopg", 1))}
+    names: dict[str, Any] = {"engine": create_engine(to_url(database).replace("postgresql", "postgresql+psycopg", 1))}
     exec(block_of("README.md", "import duly").text, names)  # noqa: S102 (the page itself)
     exec(block_of("README.md", "with engine.begin() as tx:").text, names)  # noqa: S102
     names["engine"].dispose()

@@ -64,6 +64,7 @@ def test_importing_duly_takes_less_than_150_ms() -> None:
 
 
 def test_help_imports_neither_the_database_nor_the_web() -> None:
-    code = "import sys, duly.cli; print(*sys.modules)"
+    code = "import atexit, sys, duly.cli; atexit.register(lambda: print(*sys.modules)); duly.cli.app(['--help'])"
     loaded = subprocess.run([*PYTHON, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert "duly.cli.app" in loaded
     assert not {"psycopg", "fastapi", "pydantic", "uvicorn"} & set(loaded)

@@ -16,7 +16,7 @@ BEGIN, END = "<!-- figures: held against docs/figures by a test -->\n", "<!-- en
 def test_the_readme_quotes_what_was_measured() -> None:
     before, _, rest = README.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    lines = "".join(f"- {line}\n" for line in (faults(), laws(), guards(), drain()))
+    lines = "".join(f"- {line}\n" for line in (faults(), invariants(), guards(), drain()))
     check_golden(README, before + BEGIN + lines + END + after)
 
 
@@ -33,9 +33,9 @@ def faults() -> str:
     )
 
 
-def laws() -> str:
+def invariants() -> str:
     """What a whole database is held against."""
-    return f"**{len(INVARIANTS)}** laws that `./duly verify` asks ([verify.md](docs/verify.md))."
+    return f"**{len(INVARIANTS)}** invariants that `./duly verify` asks ([verify.md](docs/verify.md))."
 
 
 def guards() -> str:

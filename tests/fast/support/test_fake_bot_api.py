@@ -64,7 +64,7 @@ def test_a_button_that_carries_more_or_nothing_is_refused_wherever_it_stands(dat
     assert caller.refused("sendMessage", chat_id=ANNA, text="due", reply_markup=keyboard(data)) == refusal
     edit = {"chat_id": ANNA, "message_id": sent["message_id"], "text": "other", "reply_markup": keyboard(data)}
     assert caller.refused("editMessageText", **edit) == refusal
-    assert caller.telegram.people[ANNA].read() == ["due"]
+    assert caller.telegram.people[ANNA].texts() == ["due"]
 
 
 def test_an_edit_that_changes_nothing_is_refused_and_one_that_takes_the_buttons_is_not(caller: Caller) -> None:
@@ -86,7 +86,7 @@ def test_a_tap_is_answered_once_and_not_when_it_is_too_old(caller: Caller) -> No
     anna = caller.telegram.people[ANNA]
     first, second = (anna.press(sent, "Done") for _ in range(2))
     assert caller.do("answerCallbackQuery", callback_query_id=first.id, text="done") is True
-    caller.telegram.expire_queries()
+    caller.telegram.expire_button_queries()
     for query in (first.id, second.id, "never"):
         status, words = caller.refused("answerCallbackQuery", callback_query_id=query)
         assert (status, "query is too old" in words) == (400, True)
@@ -107,7 +107,7 @@ def test_a_text_that_is_empty_or_too_long_is_refused(text: str, caller: Caller) 
 
 
 def test_a_flood_is_429_with_how_long_to_wait_and_then_over(caller: Caller) -> None:
-    caller.telegram.flood(7, "sendMessage")
+    caller.telegram.rate_limit(7, "sendMessage")
     status, body = caller.ask("sendMessage", chat_id=ANNA, text="due")
     assert (status, body["error_code"], body["parameters"]) == (429, 429, {"retry_after": 7})
     assert body["description"] == "Too Many Requests: retry after 7"
@@ -137,7 +137,7 @@ def test_a_token_that_nobody_has_is_401(caller: Caller) -> None:
 
 
 def test_updates_stay_until_somebody_asks_from_behind_them(caller: Caller) -> None:
-    first, second, third = (caller.telegram.people[ANNA].say(f"/{word}")["update_id"] for word in ("a", "b", "c"))
+    first, second, third = (caller.telegram.people[ANNA].send_text(f"/{word}")["update_id"] for word in ("a", "b", "c"))
 
     def ids(**given: int) -> list[int]:
         return [update["update_id"] for update in caller.do("getUpdates", **given)]
@@ -157,7 +157,7 @@ def test_of_two_that_ask_for_updates_the_first_is_ended_with_409(caller: Caller)
         second = others.submit(caller.ask, "getUpdates", timeout=50)
         status, body = first.result(60)
         assert (status, "terminated by other getUpdates request" in body["description"]) == (409, True)
-        said = caller.telegram.people[ANNA].say("/help")
+        said = caller.telegram.people[ANNA].send_text("/help")
         status, body = second.result(60)
     assert (status, [update["update_id"] for update in body["result"]]) == (200, [said["update_id"]])
 

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from duly.apps.ingest.ocr.layout import Card
-from duly.apps.ingest.ocr.page import Page
-from duly.apps.ingest.ocr.spelling import bare, known_words
+from duly.apps.ingest.ocr.block_fields import RecognisedShift
+from duly.apps.ingest.ocr.letters import fold
+from duly.apps.ingest.ocr.reader import RecognisedDay
+from duly.apps.ingest.ocr.word_list import known_words
 from tools.schedule_images import Plan, plan_all, plan_some, render
 from tools.schedule_images.damages import DAMAGES
 from tools.schedule_images.fonts import FAMILIES, MissingFonts, missing_fonts
 from tools.schedule_images.layouts import LAYOUTS, READABLE, REFUSED
-from tools.schedule_images.score import outcome_of
+from tools.schedule_images.score import compare
 from tools.schedule_images.vocabulary import LANGUAGES, PLACE_ENDINGS, SURNAME_ENDINGS, Words
 
 INSTALLED = [name for name in FAMILIES if name not in missing_fonts()]
@@ -75,7 +76,7 @@ def marked_names(language: str) -> list[str]:
     """Those of many invented names, places and surnames that have a letter with a mark."""
     words = Words(random.Random(f"names {language}"), language)  # noqa: S311
     names = [name for _ in range(NAMES) for name in (words.name(), words.place(), words.surname())]
-    return [name for name in names if bare(name) != name.casefold()]
+    return [name for name in names if fold(name) != name.casefold()]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -89,8 +90,8 @@ def test_no_invented_name_with_a_mark_is_among_the_words_that_the_reader_knows(l
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_reader_knows_the_end_of_an_invented_name_only_where_that_is_a_usual_ending(language: str) -> None:
     _, _, ends = known_words()
-    usual = {bare(end) for end in (*PLACE_ENDINGS[language], *SURNAME_ENDINGS[language])}
-    known = [end for name in marked_names(language) for end in ends if bare(name).endswith(end)]
+    usual = {fold(end) for end in (*PLACE_ENDINGS[language], *SURNAME_ENDINGS[language])}
+    known = [end for name in marked_names(language) for end in ends if fold(name).endswith(end)]
     assert {end for end in known if not end.endswith(tuple(usual))} == set()
 
 
@@ -102,14 +103,14 @@ DAY = "2026-09-07"
 TRUTH: Mapping[str, Any] = {"days": [{"date": DAY, "shifts": [ANNA, BO]}], "refuse": None}
 
 
-def read(*shifts: tuple[str, ...], day: str | None = DAY, problems: tuple[str, ...] = ()) -> list[Page]:
+def read(*shifts: tuple[str, ...], day: str | None = DAY, problems: tuple[str, ...] = ()) -> list[RecognisedDay]:
     """A page that shows these shifts."""
-    cards = tuple(Card(*shift, address="", confidence=0.99) for shift in shifts)
-    return [Page(day, cards, problems, begins=True, ends=True)]
+    cards = tuple(RecognisedShift(*shift, address="", confidence=0.99) for shift in shifts)
+    return [RecognisedDay(day, cards, problems, shows_day_start=True, shows_day_end=True)]
 
 
 def test_an_image_that_is_read_as_drawn_is_right() -> None:
-    outcome = outcome_of(read(BO, ANNA), TRUTH)
+    outcome = compare(read(BO, ANNA), TRUTH)
     assert (outcome.verdict, outcome.drawn, outcome.right, outcome.missing, outcome.extra) == ("right", 2, 2, [], [])
 
 
@@ -123,7 +124,7 @@ def test_an_image_that_is_read_as_drawn_is_right() -> None:
     ],
 )
 def test_case_blanks_and_punctuation_are_no_difference(shift: tuple[str, ...]) -> None:
-    assert outcome_of(read(ANNA, shift), TRUTH).verdict == "right"
+    assert compare(read(ANNA, shift), TRUTH).verdict == "right"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_case_blanks_and_punctuation_are_no_difference(shift: tuple[str, ...]) -
     ],
 )
 def test_a_mark_a_letter_a_digit_or_a_field_is_a_difference(shift: tuple[str, ...]) -> None:
-    outcome = outcome_of(read(ANNA, shift), TRUTH)
+    outcome = compare(read(ANNA, shift), TRUTH)
     assert (outcome.verdict, outcome.right) == ("wrong", 1)
     assert (outcome.missing, outcome.extra) == ([(DAY, *BO)], [(DAY, *shift)])
 
@@ -148,8 +149,8 @@ def test_a_mark_a_letter_a_digit_or_a_field_is_a_difference(shift: tuple[str, ..
     [read(ANNA), read(ANNA, BO, BO), read(ANNA, BO, day="2026-09-08")],
     ids=["a shift is missing", "a shift too many", "another day"],
 )
-def test_a_shift_too_few_or_too_many_or_on_another_day_is_silently_wrong(pages: list[Page]) -> None:
-    assert outcome_of(pages, TRUTH).verdict == "wrong"
+def test_a_shift_too_few_or_too_many_or_on_another_day_is_silently_wrong(pages: list[RecognisedDay]) -> None:
+    assert compare(pages, TRUTH).verdict == "wrong"
 
 
 @pytest.mark.parametrize(
@@ -157,11 +158,11 @@ def test_a_shift_too_few_or_too_many_or_on_another_day_is_silently_wrong(pages: 
     [read(ANNA, BO, problems=("hardly legible",)), read(ANNA, BO, day=None), read()],
     ids=["a problem", "no date", "no shift"],
 )
-def test_an_image_with_a_problem_or_without_a_date_or_a_shift_is_refused(pages: list[Page]) -> None:
-    assert outcome_of(pages, TRUTH).verdict == "refused"
+def test_an_image_with_a_problem_or_without_a_date_or_a_shift_is_refused(pages: list[RecognisedDay]) -> None:
+    assert compare(pages, TRUTH).verdict == "refused"
 
 
 def test_an_image_that_must_be_refused_and_is_read_is_silently_wrong() -> None:
     truth: Mapping[str, Any] = {"days": [], "refuse": "it is cut"}
-    assert outcome_of(read(ANNA), truth).verdict == "wrong"
-    assert outcome_of(read(ANNA, problems=("it is cut",)), truth).verdict == "refused"
+    assert compare(read(ANNA), truth).verdict == "wrong"
+    assert compare(read(ANNA, problems=("it is cut",)), truth).verdict == "refused"

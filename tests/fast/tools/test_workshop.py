@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.cli.lock import HEADER, by_requirement, problems_of_locks, render, with_pins, without_pins
+from duly.cli.lock import HEADER, by_requirement, find_lock_problems, render, with_pins, without_pins
 from duly.launcher import CORE, EXTRAS, ROOT, sections
 from tests.support.processes import PYTHON
 from tests.support.small_project import PACKAGES, make_project
@@ -44,7 +44,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def test_our_locks_are_in_order(checkout: Path) -> None:
-    assert problems_of_locks(checkout) == []
+    assert find_lock_problems(checkout) == []
 
 
 @pytest.mark.parametrize(
@@ -64,24 +64,25 @@ def test_an_address_in_any_lock_file_is_found(file: str, line: str, checkout: Pa
     (checkout / file).parent.mkdir(exist_ok=True)
     with (checkout / file).open("a") as lock:
         lock.write(f"\n{line}\n")
-    assert problems_of_locks(checkout)[0].startswith(f"{file} contains an address")
+    assert find_lock_problems(checkout)[0].startswith(f"{file} contains a URL")
 
 
 def test_locks_that_git_ignores_may_say_what_they_like(checkout: Path) -> None:
     (checkout / "uv.lock").write_text('url = "https://index.example/simple"')
-    assert problems_of_locks(checkout) == []
+    assert find_lock_problems(checkout) == []
 
 
 def test_pins_that_differ_from_the_lock_are_found(checkout: Path) -> None:
     pyproject = checkout / "pyproject.toml"
     pyproject.write_text(pyproject.read_text().replace('"psycopg==', '"psycopg==0.'))
-    assert problems_of_locks(checkout) == ["requirements.lock and the pins in pyproject.toml differ; run ./duly lock"]
+    assert find_lock_problems(checkout) == ["requirements.lock and the pins in pyproject.toml differ; run ./duly lock"]
 
 
 def test_a_dependency_that_is_not_locked_is_found(checkout: Path) -> None:
     pyproject = checkout / "pyproject.toml"
     pyproject.write_text(pyproject.read_text().replace('"uv>=', '"something-new",\n    "uv>='))
-    assert problems_of_locks(checkout) == ["pyproject.toml asks for something-new, not in the lock; run ./duly lock"]
+    problem = "pyproject.toml requires something-new, which is not in the lock; run ./duly lock"
+    assert find_lock_problems(checkout) == [problem]
 
 
 def test_the_lock_is_what_its_maker_would_write() -> None:
@@ -108,7 +109,7 @@ def test_a_lock_without_hashes_is_not_written(tmp_path: Path) -> None:
     for group in PACKAGES:
         project.wheel(group, "1.0")  # found as files, for which uv knows no hash
     before = (project.root / "requirements.lock").read_text()
-    making = "from duly.cli.lock import run_lock; run_lock(upgrade=False, as_json=True)"
+    making = "from duly.cli.lock import write_locks; write_locks(upgrade=False, as_json=True)"
     environment = project.environment(PYTHONPATH=str(project.root / "src"))
     made = subprocess.run([*PYTHON, "-c", making], env=environment, capture_output=True, text=True)
     assert "gives no hashes for small-core==1.0" in made.stderr

@@ -79,7 +79,7 @@ def test_the_lock_is_made_from_pyproject_and_the_launcher_installs_it(tmp_path: 
         project.wheel(group, "1.0")
     index = project.write_index()
     environment = project.environment(PYTHONPATH=str(project.root / "src"))
-    making = "from duly.cli.lock import run_lock; run_lock(upgrade=False, as_json=True)"
+    making = "from duly.cli.lock import write_locks; write_locks(upgrade=False, as_json=True)"
 
     def lock() -> str:
         project.write_index()

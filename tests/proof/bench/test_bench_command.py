@@ -22,7 +22,7 @@ from bench.verify import __main__ as verify_bench
 from bench.verify import ground as verify_ground
 from bench.verify import store as verify_store
 from duly.verify.invariants import check
-from duly.verify.machines import DRAWN
+from duly.verify.machines import CONTRACT_MACHINES
 from tests.support.ocr.days import BEFORE, picture
 from tests.support.processes import PYTHON, plain_environment
 
@@ -97,7 +97,7 @@ def test_posts_that_are_made_for_measuring_break_no_law_but_that_the_old_ones_ha
         assert check(connection, ["duly", "posts", "user"]) == []
         fill(connection, 120)
         offences = {each.invariant for each in check(connection, ["duly", "posts", "user"])}
-        assert offences == {"posts_are_where_their_log_ends", "posts_are_released_by_their_holder"}
+        assert offences == {"posts_match_the_end_of_their_log", "posts_are_released_by_their_lease_owner"}
 
 
 # Ingest ---------------------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def test_histories_that_are_made_for_measuring_are_of_every_machine_and_break_no
         verify_ground.fill(connection, 3000)
         assert 2700 < verify_store.count_events(connection) < 3300
         machines = {machine for (machine,) in connection.execute("select distinct machine from duly.transition")}
-        assert {*machines, "job"} == set(DRAWN)
+        assert {*machines, "job"} == set(CONTRACT_MACHINES)
         assert check(connection, ["duly"]) == []
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from duly.verify import check, compare
-from duly.verify.contract import CONTRACTS, schemas_of
+from duly.verify.contract import CONTRACTS, contract_schemas
 from tests.proof.faults.world import LOGS, World
 from tests.support.invariants import is_of_the_tests_clock
 
@@ -36,9 +36,9 @@ ALWAYS_TOLD = ("duly.transition", "ledger.job_event")  # logs in which every epi
 OURS = "harness-"  # so begin the keys of the harness's own requests
 EXPIRED = ("CRASHED", "the lease ended without a word from its holder")  # it died with its worker, and not by itself
 ENDS = {  # how a handler that ends badly is recorded
-    "exit": ("CRASHED", "the child process ended by itself with status 3"),
-    "abort": ("CRASHED", "the child process was ended by signal SIGABRT"),
-    "segfault": ("CRASHED", "the child process was ended by signal SIGSEGV"),
+    "exit": ("CRASHED", "the child process exited with status 3"),
+    "abort": ("CRASHED", "the child process was killed by signal SIGABRT"),
+    "segfault": ("CRASHED", "the child process was killed by signal SIGSEGV"),
     "memory": ("CRASHED", "out of memory"),
     "loop": ("TIMEOUT", "took longer than"),
 }
@@ -101,7 +101,7 @@ def violations(world: World) -> list[str]:
 
 def lawless(world: World) -> Iterator[str]:
     """What `duly verify` finds."""
-    schemas = [schema for name in CONTRACTS for schema in schemas_of(name)]
+    schemas = [schema for name in CONTRACTS for schema in contract_schemas(name)]
     with psycopg.connect(world.dsn, autocommit=True) as connection:
         for offence in check(connection, schemas):
             yield f"{offence.kind}: {offence.invariant}: {offence.offender}"
@@ -167,8 +167,8 @@ def ended_wrongly(world: World, told: list[dict[str, Any]]) -> Iterator[str]:
     """Jobs and captures that gave up though they need not have, and effects that are not one for each success."""
     types = {each["id"]: each["type"] for each in told if each["kind"] == "job"}
     effects = Counter(world.ask("select job::text from witness.effect"))
-    poisoned = list(world.ask(POISONED))
-    poison = {key for key, *_ in poisoned}
+    quarantined = list(world.ask(POISONED))
+    poison = {key for key, *_ in quarantined}
     for key, kind, status in world.ask("select id::text, type, status::text from ledger.job"):
         if kind == "book" and effects[key] != (status == "succeeded"):
             yield f"job {key} is {status} and had {effects[key]} effects"
@@ -177,7 +177,7 @@ def ended_wrongly(world: World, told: list[dict[str, Any]]) -> Iterator[str]:
     yield from (
         f"an effect of no job: {key}" for key in effects.keys() - set(world.ask("select id::text from ledger.job"))
     )
-    for key, how, status, code, message in poisoned:
+    for key, how, status, code, message in quarantined:
         if status != "dead_letter" or not (is_recorded(code, message, *ENDS[how]) or (code, message) == EXPIRED):
             yield f"job {key} is to end by {how} and is {status}: {code}: {message}"
     for key, state, starts, error in world.ask(CAPTURES):

@@ -35,18 +35,18 @@ from duly.backoff import Backoff
 from duly.db.pool import Pool, open_pool
 from duly.errors import AlreadyAnswered, AlreadyPosted, KeyReused, Refused, RunClosed, Unavailable
 from duly.jobs import service as ledger
-from duly.jobs.model import Job, Options, Request
+from duly.jobs.model import Job, JobOptions, JobRequest
 from duly.outcomes import Created, Creation
 from duly.settings import load_settings
-from duly.storage import open_objects
+from duly.storage import open_object_store
 from tests.proof.faults.people import AUTHORS, CAPTURERS, INGEST, ORG
 from tests.support.processes import pause
 
 __all__ = ["Client"]
 
 NOT_ANSWERED = (psycopg.Error, Unavailable, OSError, TimeoutError)
-HARD = Options(max_attempts=200, backoff=Backoff(base_seconds=0.05, cap_seconds=0.5))
-TWICE = Options(max_attempts=2, backoff=Backoff(base_seconds=0.05, cap_seconds=0.1))
+HARD = JobOptions(max_attempts=200, backoff=Backoff(base_seconds=0.05, cap_seconds=0.5))
+TWICE = JobOptions(max_attempts=2, backoff=Backoff(base_seconds=0.05, cap_seconds=0.1))
 WELL = "well"
 POISON = ("exit", "abort", "segfault", "memory", "loop", WELL)
 BURNS = (*7 * (0.5,), 3.0)  # the last is twice as long as a lease
@@ -65,7 +65,7 @@ class Client:
 
     def __init__(self, pool: Pool, directory: Path, seed: int) -> None:
         self.pool = pool
-        self.objects = open_objects(load_settings())
+        self.objects = open_object_store(load_settings())
         self.seed = seed
         self.is_first = seed % 100 == 1  # of its world
         self.chance = random.Random(seed)  # noqa: S311
@@ -113,7 +113,7 @@ class Client:
         """A job, once; now and then the same request again, or the key for something else."""
         kind, payload = OPENING[nth - 1] if self.is_first and nth <= len(OPENING) else self.draw_job()
         options = TWICE if payload.get("how", WELL) != WELL else HARD
-        request = Request(ORG, kind, payload, key=f"{self.seed}-{nth}", options=options)
+        request = JobRequest(ORG, kind, payload, key=f"{self.seed}-{nth}", options=options)
         self.note("asks", what="job", key=request.key)
         made: Creation[Job] = await self.until_answered("job", lambda: ledger.enqueue(self.pool, request))
         self.note("job", id=made.row.id, type=kind, key=request.key, created=isinstance(made, Created))
@@ -123,7 +123,7 @@ class Client:
             if isinstance(again, Created) or again.row.id != made.row.id:
                 self.note("broken", what=f"the key {request.key} made {made.row.id} and {again.row.id}")
         if self.chance.random() < 0.05:
-            other = Request(ORG, kind, {"seconds": 9.0}, key=request.key, options=options)
+            other = JobRequest(ORG, kind, {"seconds": 9.0}, key=request.key, options=options)
             try:
                 await self.until_answered("job", lambda: ledger.enqueue(self.pool, other))
                 self.note("broken", what=f"the key {request.key} stands for two requests")

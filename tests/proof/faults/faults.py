@@ -20,7 +20,7 @@ from typing import Any
 
 import psycopg
 
-from duly.db.migrate import migrate, scripts
+from duly.db.migrate import migrate, script_directory
 from duly.db.migrations import Names
 from tests.proof.faults.people import AUTHORS
 from tests.proof.faults.points import ONCE, Place, die_at, rounds
@@ -303,7 +303,7 @@ def storm_of_intents(world: World, first: int = 0, authors: int = 4, requests: i
 
 def migrate_down_and_up(world: World) -> None:
     """The newest migration is undone and done again while everybody works."""
-    newest, before = [script.revision for script in scripts().walk_revisions()][:2]
+    newest, before = [script.revision for script in script_directory().walk_revisions()][:2]
     migrate(world.dsn, Names(), to=before, report=lambda _: None)
     world.pause(0.5)
     migrate(world.dsn, Names(), to=newest, report=lambda _: None)

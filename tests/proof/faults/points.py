@@ -128,7 +128,7 @@ def die_at(world: World, places: Mapping[Place, int], seconds: float) -> set[Pla
     for doomed in living:
         world.pool.kill(doomed.pid)
         met |= {doomed.place} if has_met(world, doomed) else set()
-    world.receiver.slowly = 0.0
+    world.receiver.delay_seconds = 0.0
     return met
 
 
@@ -139,7 +139,7 @@ def prepare(world: World, places: Mapping[Place, int], seconds: float) -> None:
         let_messages_pile_up(world)
     if swept := {place.work for place in places if place.deed == "sweep" and place in PASSED}:
         die_at(world, {Place(work, "before_settle"): 1 for work in swept}, seconds)
-    world.receiver.slowly = 0.6 if deeds & {*SLOW} else 0.0
+    world.receiver.delay_seconds = 0.6 if deeds & {*SLOW} else 0.0
     world.pass_time(SIX_HOURS)
 
 

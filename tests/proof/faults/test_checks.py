@@ -109,7 +109,7 @@ def test_a_message_that_came_and_is_of_no_row_is_found() -> None:
     [
         ("succeeded", None, None),
         ("dead_letter", "TIMEOUT", "took longer than 2 s"),
-        ("dead_letter", "CRASHED", "the child process was ended by signal SIGSEGV"),
+        ("dead_letter", "CRASHED", "the child process was killed by signal SIGSEGV"),
     ],
 )
 def test_a_poison_job_that_ends_otherwise_than_it_must_is_found(status: str, code: str | None, message: str) -> None:
@@ -120,7 +120,7 @@ def test_a_poison_job_that_ends_otherwise_than_it_must_is_found(status: str, cod
     ]
 
 
-@pytest.mark.parametrize("ending", [("CRASHED", "the child process was ended by signal SIGABRT"), EXPIRED])
+@pytest.mark.parametrize("ending", [("CRASHED", "the child process was killed by signal SIGABRT"), EXPIRED])
 def test_a_poison_job_ends_by_itself_or_with_its_worker(ending: tuple[str, str]) -> None:
     told = Told()
     told.ask = lambda statement, *_: [("1", "abort", "dead_letter", *ending)] if statement == POISONED else []

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from duly.apps.ingest.options import CaptureOptions
 from duly.apps.ingest.reading import FixtureReader
-from duly.apps.ingest.work import CaptureWork, Rules
+from duly.apps.ingest.work import CaptureWork
 from duly.apps.posts.reading import Reading
 from duly.apps.posts.rules import RulesAnalyzer, fallback_reading
 from duly.apps.posts.work import PostWork
@@ -14,11 +15,11 @@ from duly.apps.scheduler.work import ScheduleWork
 from duly.backoff import Backoff
 from duly.executors.call import Call
 from duly.jobs.work import JobWork
-from duly.lease.operations import Lease, LeaseTable
-from duly.lease.work import StopSign, Tuning, Work
-from duly.outbox.channels.webhook import Webhook
+from duly.lease.operations import Lease
+from duly.lease.work import StopSignal, Tuning, Work
+from duly.outbox.channels.webhook import WebhookChannel
 from duly.outbox.sender import SendWork
-from duly.outbox.states import OUTBOX, notification
+from duly.outbox.states import OUTBOX, MessageTable, notification_table
 from duly.settings import Settings
 from tests.proof.faults.handlers import app
 from tests.support.processes import pause, print_line
@@ -61,9 +62,9 @@ class SlowSchedules(ScheduleWork):
         super().__init__(tuning)
         self.seconds = seconds
 
-    def call(self, lease: Lease, sign: StopSign) -> Call:
+    def call(self, lease: Lease, stop_signal: StopSignal) -> Call:
         """The same plan, later."""
-        call = super().call(lease, sign)
+        call = super().call(lease, stop_signal)
 
         async def plan_later(*arguments: Any) -> object:
             await pause(self.seconds)
@@ -75,13 +76,13 @@ class SlowSchedules(ScheduleWork):
 # The works ------------------------------------------------------------------------------------------------------------
 
 
-HOOK = Webhook(seconds=2, allow_private=True)
+HOOK = WebhookChannel(seconds=2, allow_private=True)
 CHANNELS = {"webhook": HOOK, "telegram": HOOK, "console": HOOK}  # whatever the channel, the receiver gets it
 
 
-def sender(name: str, table: LeaseTable, tuning: Tuning) -> Work:
+def sender(name: str, table: MessageTable, tuning: Tuning) -> Work:
     """A sender that does not give up while the harness lasts."""
-    return SendWork(name, table, CHANNELS, tuning, backoff=SOON, seconds=1.0, max_starts=1000)
+    return SendWork(name, table, CHANNELS, tuning, backoff=SOON, timeout_seconds=1.0, max_starts=1000)
 
 
 Build = Callable[[Tuning, float], Work]
@@ -90,12 +91,12 @@ WORKS: Mapping[str, Build] = {
     "ingest": lambda tuning, seconds: CaptureWork(
         FixtureReader(Settings().fixture_payload_path),
         tuning,
-        Rules(simulated_seconds=seconds),  # type: ignore[call-arg]
+        CaptureOptions(simulated_seconds=seconds),  # type: ignore[call-arg]
     ),
     "scheduler": SlowSchedules,
     "posts": lambda tuning, seconds: PostWork(SlowReader(seconds), tuning),
     "outbox": lambda tuning, _: sender("outbox", OUTBOX, tuning),
-    "notifications": lambda tuning, _: sender("notifications", notification(), tuning),
+    "notifications": lambda tuning, _: sender("notifications", notification_table(), tuning),
 }
 
 
@@ -112,7 +113,7 @@ def works(settings: WorkerSettings) -> list[Work]:
 def warm_up() -> None:
     """Load the lexicons and the certificates."""
     fallback_reading("any caption")
-    HOOK.opened()
+    HOOK.get_client()
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from duly.db.admin import create_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.migrations import Names
 from duly.testing.clock import install_test_clock, move_clock
-from duly.testing.databases import remove_home
+from duly.testing.databases import remove_server_directory
 from tests.conftest import build_template
 from tests.proof.faults.people import AUTHORS, CAPTURERS, ORG, REMINDED
 from tests.proof.faults.workers import FaultWorkerPool
@@ -83,11 +83,11 @@ WAITING: Mapping[str, str] = {
 
 ABSENT = "does not exist"
 NO_ROOM = "No space left on device"
-REFUSED = "its settle found another owner"  # so says who wrote and was refused; a keeper that notices says otherwise
+REFUSED = "its settle found another owner"  # logged for a refused write; a heartbeat logs another reason
 
 
 class Loss(NamedTuple):
-    """A lease that a worker found lost: because what it wrote was refused, or because its keeper noticed."""
+    """A lease that a worker found lost: because what it wrote was refused, or because its heartbeat noticed."""
 
     pid: int
     is_refusal: bool
@@ -324,7 +324,7 @@ class World:
         self.wire.resume()
         self.client_wire.resume()
         self.receiver.answer = lambda _: Answer()
-        self.receiver.slowly = 0.0
+        self.receiver.delay_seconds = 0.0
         self.receiver.gate.set()
         while self.kept:
             self.kept.pop().close()
@@ -417,4 +417,4 @@ def open_world(seed: int, shape: Shape = Shape()) -> Generator[World, None, None
                 if world.connection:
                     world.connection.close()
     finally:
-        remove_home(directory)
+        remove_server_directory(directory)

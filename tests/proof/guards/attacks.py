@@ -240,7 +240,7 @@ TRUNCATE = Attack("a truncate by a superuser", empty_table)
 
 
 @dataclass(frozen=True)
-class Machine:
+class StateMachine:
     """A state machine as an attack sees it: a row, a move that is drawn, and one that is not."""
 
     key: str
@@ -252,45 +252,45 @@ class Machine:
 
 
 BY_TRANSITION = "duly.transition where machine = '{}' and key = %s::text"
-JOB = Machine(
+JOB = StateMachine(
     "id",
     "ledger.job_event where job_id = %s::text::uuid",
     "status = 'running', starts = 1, lease_owner = 'worker-1/b', lease_expires_at = duly.clock() + interval '1 minute'",
     "status = 'succeeded', finished_at = duly.clock(), retain_until = duly.clock()",
 )
-MESSAGE = Machine(
+MESSAGE = StateMachine(
     "id",
     BY_TRANSITION.format("outbox"),
     "status = 'sending', starts = 1, lease_owner = 'worker-1/b', lease_expires_at = duly.clock() + interval '1 minute'",
     "status = 'uncertain', called_at = duly.clock()",
 )
-POST = Machine(
+POST = StateMachine(
     "id",
     BY_TRANSITION.format("post"),
     "status = 'PROCESSING', lease_owner = 'worker-1/b', lease_expires_at = duly.clock() + interval '1 minute'",
     "status = 'RELEASED'",
 )
-CAPTURE = Machine(
+CAPTURE = StateMachine(
     "id",
     BY_TRANSITION.format("capture"),
     "state = 'processing', locked_by = 'worker-1/b', locked_at = duly.clock(), lease_seconds = 60",
     "state = 'done'",
     "state = 'pending'",
 )
-NOTIFICATION = Machine(
+NOTIFICATION = StateMachine(
     "notification_id",
     BY_TRANSITION.format("notification"),
     "delivery = 'sending', starts = 1, lease_owner = 'worker-1/b',"
     " lease_expires_at = duly.clock() + interval '1 minute'",
     "delivery = 'uncertain', called_at = duly.clock()",
 )
-RUN = Machine("id", BY_TRANSITION.format("run"), "status = 'cancelled'", "status = 'snoozed'")
-SCHEDULE = Machine(
+RUN = StateMachine("id", BY_TRANSITION.format("run"), "status = 'cancelled'", "status = 'snoozed'")
+SCHEDULE = StateMachine(
     "id", BY_TRANSITION.format("schedule"), "status = 'paused'", "status = 'active'", first="status = 'archived'"
 )
 
 
-def illegal_move(of: Machine) -> Attack:
+def illegal_move(of: StateMachine) -> Attack:
     """A move that is not drawn, and a revision of the caller's own."""
 
     def deed(connection: Connection, guard: Guard) -> None:
@@ -306,7 +306,7 @@ def illegal_move(of: Machine) -> Attack:
     return Attack("a move that is not drawn, and a revision of the caller's own", deed)
 
 
-def one_row(connection: Connection, of: Machine, table: str) -> tuple[str, int]:
+def one_row(connection: Connection, of: StateMachine, table: str) -> tuple[str, int]:
     """Key and revision of the row that an attack is about."""
     asked = f"select {of.key}::text, revision from {table} where {of.where} order by 1 limit 1"
     row = connection.execute(text(asked)).fetchone()
@@ -314,7 +314,7 @@ def one_row(connection: Connection, of: Machine, table: str) -> tuple[str, int]:
     return row
 
 
-def unlogged_insert(of: Machine, part: bool = False) -> Attack:
+def unlogged_insert(of: StateMachine, part: bool = False) -> Attack:
     """A new row without a line in the log."""
 
     def deed(connection: Connection, guard: Guard) -> None:
@@ -327,7 +327,7 @@ def unlogged_insert(of: Machine, part: bool = False) -> Attack:
     return Attack("a new row must be in the log" + (", whichever partition is named" if part else ""), deed)
 
 
-def unlogged_move(of: Machine, part: bool = False) -> Attack:
+def unlogged_move(of: StateMachine, part: bool = False) -> Attack:
     """A move without a line in the log."""
 
     def deed(connection: Connection, guard: Guard) -> None:

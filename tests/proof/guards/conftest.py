@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from duly.testing import TestDatabases
-from tests.conftest import build_laws, lending
+from tests.conftest import build_conformance_tables, lending
 from tests.proof.guards.ground import lay_ground
 from tests.support.lending import Lender
 
@@ -22,6 +22,6 @@ def ground(databases: TestDatabases, worker_id: str) -> Generator[psycopg.Connec
 
 
 @pytest.fixture(scope="session")
-def lawbooks(server: str, run_home: Path, worker_id: str) -> Generator[Lender, None, None]:
-    """Databases with the tables of the laws, and a clock that can be moved."""
-    yield from lending(server, run_home, worker_id, "laws", build_laws)
+def conformance_databases(server: str, run_home: Path, worker_id: str) -> Generator[Lender, None, None]:
+    """Databases with the conformance tables, and a clock that can be moved."""
+    yield from lending(server, run_home, worker_id, "conformance", build_conformance_tables)

@@ -10,7 +10,7 @@ from duly.apps.scheduler.states import PLAN
 from duly.jobs import JOB
 from duly.lease.operations import LeaseTable
 from duly.outbox import OUTBOX
-from duly.outbox.states import notification
+from duly.outbox.states import notification_table
 from tests.support.conformance.tables import PARCEL, VISIT
 
 __all__ = ["HELD", "Held"]
@@ -26,8 +26,8 @@ class Held:
 
 
 HELD: Mapping[str, Held] = {
-    "parcel": Held(PARCEL.table, "insert into laws.parcel select from generate_series(1, 2)", PARCEL.end),
-    "visit": Held(VISIT.table, "insert into laws.visit select from generate_series(1, 2)", VISIT.end),
+    "parcel": Held(PARCEL.table, "insert into conformance.parcel select from generate_series(1, 2)", PARCEL.end),
+    "visit": Held(VISIT.table, "insert into conformance.visit select from generate_series(1, 2)", VISIT.end),
     "job": Held(
         JOB,
         "select ledger.enqueue('00000000-0000-0000-0000-00000000000a', 'work') from generate_series(1, 2)",
@@ -59,7 +59,7 @@ HELD: Mapping[str, Held] = {
     ),
     # Last, for it brings a session that is no capture of these.
     "notification": Held(
-        notification(),
+        notification_table(),
         "with session as (insert into schedule_ingest.capture_session (user_id) values (42) returning id)"
         " insert into schedule_ingest.schedule_notification"
         " (notification_id, user_id, schedule_date, source_session_id, notification_type, message, event_ids)"

@@ -30,7 +30,7 @@ import psycopg
 
 from duly.launcher import ROOT
 from duly.testing import TestDatabases
-from duly.testing.databases import open_server, prefix_of, shared_directory
+from duly.testing.databases import database_prefix, open_server, shared_directory
 from tests.conftest import build_template
 from tests.proof.guards.attacks import ATTACKS
 from tests.proof.guards.catalogue import Guard, guards_of
@@ -136,7 +136,7 @@ def catalogued() -> Generator[Connection, None, None]:
         shared_directory(Path(place) / "run") as directory,
         open_server(directory) as server,
     ):
-        databases = TestDatabases(server, prefix_of(Path(place)))
+        databases = TestDatabases(server, database_prefix(Path(place)))
         databases.build_template(build_template)
         try:
             with databases.clone("guards") as dsn, psycopg.connect(dsn, autocommit=True) as connection:

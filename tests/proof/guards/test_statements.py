@@ -15,12 +15,13 @@ import pytest
 from psycopg import AsyncConnection, sql
 from psycopg.conninfo import make_conninfo
 
-from duly.apps.ingest import observe
+from duly.apps.ingest import canonicalize
 from duly.apps.ingest import repository as capture_store
-from duly.apps.ingest.day import Day, take
-from duly.apps.ingest.explain import House
+from duly.apps.ingest import settlement as capture_settlement
+from duly.apps.ingest.day import Day, apply_snapshot
+from duly.apps.ingest.explain import SessionSettings
 from duly.apps.ingest.explain import find_situation as find_session_situation
-from duly.apps.posts.alerts import take_objectives
+from duly.apps.posts.alerts import claim_objectives
 from duly.apps.posts.explain import find_situation as find_post_situation
 from duly.apps.scheduler import repository as schedule_store
 from duly.db.migrations import Names
@@ -28,7 +29,7 @@ from duly.db.pool import connect
 from duly.errors import LeaseLost
 from duly.jobs import repository as job_store
 from duly.jobs.explain import find_situation
-from duly.jobs.model import DeadLetters
+from duly.jobs.model import DeadLetterFilter
 from duly.launcher import ROOT
 from duly.lease.operations import (
     Lease,
@@ -59,7 +60,7 @@ DAY = 86_400.0
 NOT_CONFIGURED = {"test": "CHANNEL_NOT_CONFIGURED: set TEST_URL"}  # a channel, and why its messages wait
 RETURNED = [name for name, held in HELD.items() if held.table.expired == "returned"]
 RECLAIMED = [name for name, held in HELD.items() if held.table.expired == "reclaimed"]
-POISONED = [name for name, held in HELD.items() if held.table.poisoned]
+POISONED = [name for name, held in HELD.items() if held.table.quarantine_state]
 TESTS: dict[str, str] = {}  # which test goes red without which guard
 
 TryOne = Callable[[Held, Admin, Connection], Awaitable[None]]
@@ -105,7 +106,7 @@ def test_every_guard_in_a_statement_has_a_test() -> None:
 def test_every_guard_in_the_golden_sql_is_one_of_these() -> None:
     """What is rendered has as many of them as the statements that it is rendered from."""
     known = {(each.kind, each.statement, each.nth) for each in mutations() if each.file.endswith("lease/lease.sql")}
-    known.add(("skip locked", "claim", 1))  # of takeable, which it takes
+    known.add(("skip locked", "claim", 1))  # of claimable, which it contains
     owner = r'and (?:\w+\.)?"(?:lease_owner|locked_by|carrier|settled_by)" = (?:%\(owner\)s|\w+\.owner)'
     found: set[tuple[str, str, int]] = set()
     for page in (ROOT / "tests" / "golden" / "lease").glob("*.sql"):
@@ -119,9 +120,9 @@ def test_every_guard_in_the_golden_sql_is_one_of_these() -> None:
 
 
 @pytest.fixture
-def admin(lawbooks: Lender) -> Generator[Admin, None, None]:
-    """The test's own hand, with a clock that it can move, and the tables of the laws."""
-    with lawbooks.lend() as dsn, psycopg.connect(dsn, autocommit=True) as connection:
+def admin(conformance_databases: Lender) -> Generator[Admin, None, None]:
+    """The test's own hand, with a clock that it can move, and the conformance tables."""
+    with conformance_databases.lend() as dsn, psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("insert into \"user\".users (uid, telegram_id) values ('anna', 42)")
         yield connection
 
@@ -264,14 +265,14 @@ async def test_whoever_lost_a_row_does_not_hand_it_back(held: Held, admin: Admin
 # The lease: nobody waits ----------------------------------------------------------------------------------------------
 
 
-@guards("skip locked of takeable in lease/lease.sql")
+@guards("skip locked of claimable in lease/lease.sql")
 @over(HELD)
 async def test_a_claim_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
     with looked_at(admin, name_of(held)):
         assert len(await hold(worker, held)) == 1
 
 
-@guards("skip locked of claim_lapsed in lease/lease.sql")
+@guards("skip locked of claim_expired in lease/lease.sql")
 @over(RECLAIMED)
 async def test_taking_over_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
     assert len(await hold(worker, held)) == 2
@@ -325,14 +326,14 @@ async def lose_job(jobs: JobActions) -> tuple[Lease, Lease]:
 @guards("owner of ledger.done in db/migrations/sql/0003_ledger.up.sql")
 async def test_whoever_lost_a_job_is_not_done_with_it(jobs: JobActions) -> None:
     old, new = await lose_job(jobs)
-    await job_store.done(jobs.worker, [old], [None])
+    await job_store.settle_done(jobs.worker, [old], [None])
     assert jobs.columns("status", "lease_owner") == [("running", new.owner)]
 
 
-@guards("owner of put_back in jobs/queries.sql")
+@guards("owner of requeue in jobs/queries.sql")
 async def test_whoever_lost_a_job_does_not_put_it_back(jobs: JobActions) -> None:
     old, new = await lose_job(jobs)
-    await job_store.handed_back(jobs.worker, [old])
+    await job_store.release(jobs.worker, [old])
     assert jobs.columns("status", "lease_owner", "starts") == [("running", new.owner, 2)]
 
 
@@ -344,13 +345,13 @@ async def test_whoever_lost_a_job_does_not_fail_it(jobs: JobActions) -> None:
     assert jobs.columns("status", "lease_owner") == [("running", new.owner)]
 
 
-@guards("owner of after_failure in jobs/queries.sql")
+@guards("owner of retry_or_dead_letter in jobs/queries.sql")
 async def test_whoever_did_not_fail_a_job_does_not_decide_what_follows(jobs: JobActions) -> None:
     old, new = await lose_job(jobs)
     async with jobs.worker.transaction():
         await job_store.mark_failed(jobs.worker, [new], ["OOPS"], ["because"])
-        assert await job_store.after_failure(jobs.worker, [old.claim]) == 0
-        assert await job_store.after_failure(jobs.worker, [new.claim]) == 1
+        assert await job_store.retry_or_dead_letter(jobs.worker, [old.claim]) == 0
+        assert await job_store.retry_or_dead_letter(jobs.worker, [new.claim]) == 1
     assert jobs.columns("status") == ["queued"]
 
 
@@ -389,16 +390,16 @@ async def test_a_redrive_passes_over_what_is_looked_at(jobs: JobActions) -> None
     jobs.enqueue(rows=2, max_attempts=1)
     await jobs.fail(*await jobs.claim(limit=2))
     with looked_at(jobs.admin, "ledger.job"):
-        assert len(await jobs.steer(job_store.redrive, DeadLetters(ORG), "anna")) == 1
+        assert len(await jobs.steer(job_store.redrive, DeadLetterFilter(ORG), "anna")) == 1
 
 
 @guards("skip locked of ledger.retain in db/migrations/sql/0003_ledger.up.sql")
 async def test_retention_of_jobs_passes_over_what_is_looked_at(jobs: JobActions) -> None:
     jobs.enqueue(rows=2)
-    await job_store.done(jobs.worker, await jobs.claim(limit=2), [None, None])
+    await job_store.settle_done(jobs.worker, await jobs.claim(limit=2), [None, None])
     jobs.advance_clock(31 * DAY)
     with looked_at(jobs.admin, "ledger.job"):
-        assert await job_store.retain(jobs.worker) == 1
+        assert await job_store.purge(jobs.worker) == 1
 
 
 @guards("skip locked of ledger.is_locked in db/migrations/sql/0003_ledger.up.sql")
@@ -406,7 +407,7 @@ async def test_whoever_asks_about_a_job_does_not_wait_for_whoever_has_it(jobs: J
     (key,) = jobs.enqueue()
     with looked_at(jobs.admin, "ledger.job"):
         async with jobs.worker.transaction():
-            await job_store.act_for(jobs.worker, ORG)
+            await job_store.set_tenant(jobs.worker, ORG)
             situation = await find_situation(jobs.worker, ORG, key, None)
     assert situation is not None
     assert situation.is_locked
@@ -430,10 +431,10 @@ async def lose_message(admin: Admin, worker: Connection) -> tuple[Lease, Lease]:
     return old, new
 
 
-@guards("owner of note_called in outbox/queries.sql")
+@guards("owner of mark_called in outbox/queries.sql")
 async def test_whoever_lost_a_message_does_not_call_its_transport(admin: Admin, worker: Connection) -> None:
     old, new = await lose_message(admin, worker)
-    assert await message_store.note_called(worker, OUTBOX, [old]) == frozenset()
+    assert await message_store.mark_called(worker, OUTBOX, [old]) == frozenset()
     assert row_of(admin, new)["called_at"] is None
 
 
@@ -464,7 +465,7 @@ async def test_a_sweep_of_messages_passes_over_what_is_looked_at(admin: Admin, w
 @guards("skip locked of resend_uncertain in outbox/queries.sql")
 async def test_sending_again_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     admin.execute(HELD["message"].put)
-    await message_store.note_called(worker, OUTBOX, await hold_messages(worker))
+    await message_store.mark_called(worker, OUTBOX, await hold_messages(worker))
     move_clock(admin, LEASE + 1)
     assert await message_store.sweep_messages(worker, OUTBOX, max_starts=10) == 2
     with looked_at(admin, "duly.outbox", "status = 'uncertain'"):
@@ -548,19 +549,21 @@ async def test_closing_sessions_passes_over_what_is_looked_at(admin: Admin, work
         assert await capture_store.close_idle(worker, "schedule_ingest", pending="pending", idle_seconds=60) == 1
 
 
-@guards("owner of add_further_days in apps/ingest/queries.sql")
+@guards("owner of add_further_days in apps/ingest/settlement.sql")
 async def test_only_who_settled_a_session_adds_its_further_days(admin: Admin, worker: Connection) -> None:
     admin.execute("insert into schedule_ingest.capture_session (user_id, closed_at) values (42, duly.clock())")
     (lease,) = await claim(worker, HELD["capture"].table, "worker-1", lease_seconds=LEASE)
-    seen = observe({"schedule_date": "2026-09-07", "entries": []})
-    step = take(Day(42, seen.schedule_date), lease.key, seen, threshold=3)
-    taken = capture_store.Taken(lease, step, seen.payload, {}, [observe({"schedule_date": "2026-09-08"})])
+    seen = canonicalize({"schedule_date": "2026-09-07", "entries": []})
+    step = apply_snapshot(Day(42, seen.schedule_date), lease.key, seen, summary_threshold=3)
+    taken = capture_settlement.SettledCapture(
+        lease, step, seen.payload, {}, [canonicalize({"schedule_date": "2026-09-08"})]
+    )
     lost = replace(taken, lease=Lease(lease.table, "worker-2/lost", lease.row, lease.sent_at))
-    assert await capture_store.add_further_days(worker, "schedule_ingest", [taken]) == 0  # not settled yet
+    assert await capture_settlement.add_further_days(worker, "schedule_ingest", [taken]) == 0  # not settled yet
     await settle_many(worker, [lease], "done")
-    assert await capture_store.add_further_days(worker, "schedule_ingest", [lost]) == 0
-    assert await capture_store.add_further_days(worker, "schedule_ingest", [taken]) == 1
-    assert await capture_store.add_further_days(worker, "schedule_ingest", [taken]) == 0  # it is there
+    assert await capture_settlement.add_further_days(worker, "schedule_ingest", [lost]) == 0
+    assert await capture_settlement.add_further_days(worker, "schedule_ingest", [taken]) == 1
+    assert await capture_settlement.add_further_days(worker, "schedule_ingest", [taken]) == 0  # it is there
 
 
 # Schedules ------------------------------------------------------------------------------------------------------------
@@ -580,7 +583,7 @@ async def remind(admin: Admin, worker: Connection) -> None:
     put_runs(admin)
     async with worker.transaction():
         due = await schedule_store.find_due(worker, 10)
-        await schedule_store.queue_reminders(worker, due, [{"run": each.id, "job": each.job_id} for each in due])
+        await schedule_store.queue_reminders(worker, due, [{"run": each.id, "job": each.schedule_id} for each in due])
     assert look(admin, "select status from duly.outbox") == ["pending"] * 2
 
 
@@ -666,7 +669,7 @@ async def test_whoever_asks_about_a_session_does_not_wait_for_whoever_has_it(adm
     admin.execute(HELD["capture"].put)
     with looked_at(admin, "schedule_ingest.capture_session"):
         found = [
-            await find_session_situation(worker, key, None, House(), None)
+            await find_session_situation(worker, key, None, SessionSettings(), None)
             for key in look(admin, "select id from schedule_ingest.capture_session")
         ]
     assert sorted(each.is_locked for each in found if each) == [False, True]
@@ -698,7 +701,7 @@ async def test_whoever_asks_about_a_message_does_not_wait_for_whoever_has_it(adm
 # Promises -------------------------------------------------------------------------------------------------------------
 
 
-@guards("skip locked of take_objectives in apps/posts/alerts.sql")
+@guards("skip locked of claim_objectives in apps/posts/alerts.sql")
 async def test_looking_at_promises_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     with looked_at(admin, "posts.objectives"):
-        assert len(await take_objectives(worker)) == 2
+        assert len(await claim_objectives(worker)) == 2

@@ -129,7 +129,7 @@ def test_an_idle_worker_costs_the_database_less_than_a_hundredth_of_a_processor(
     environment = plain_environment(DATABASE_URL=stock.worker, DULY_LOG_FORMAT="json")
     command = (*PYTHON, "-m", "duly", "worker", "--app", "tests.support.shop:app")
     with Program(command, environment=environment) as worker:
-        assert "worker started" in worker.line()
+        assert "worker.started" in worker.line()
         stock.value(f"select pg_sleep({WARM_SECONDS})")
         before, began = backends_of(stock), time.monotonic()
         stock.value(f"select pg_sleep({IDLE_SECONDS})")
