@@ -19,11 +19,12 @@ import psycopg
 from psycopg import sql
 
 from duly.apps.ingest.table_support import LEASE_MIGRATION
+from duly.configuration.engine import parse_address, plain_address
 from duly.db.admin import create_database
 from duly.db.migrate import migrate
 from duly.db.migrations import names_of
 from duly.errors import NotATestDatabase, NotMigrated
-from duly.settings import is_for_tests, load_settings, parse_address, plain_address
+from duly.settings import is_for_tests, load_settings
 from duly.testing.databases import TestDatabases, build_test_template, database_prefix, open_server, shared_directory
 
 __all__ = ["database_for_tests", "given_database"]

@@ -1058,14 +1058,14 @@ REST = (
     ),
     Fault(
         "settings-heartbeat-edge",
-        "src/duly/settings.py",
-        "and beat >= timeout / 3:",
-        "and beat > timeout / 3:",
+        "src/duly/apps/ingest/settings.py",
+        "and heartbeat >= timeout / 3:",
+        "and heartbeat > timeout / 3:",
         "A heartbeat of exactly a third of the lease is accepted, so two late ones lose it.",
     ),
     Fault(
         "settings-private-webhooks",
-        "src/duly/settings.py",
+        "src/duly/configuration/delivery.py",
         '"DULY_WEBHOOK_ALLOW_PRIVATE",\n        default=False,',
         '"DULY_WEBHOOK_ALLOW_PRIVATE",\n        default=True,',
         "Webhooks reach the machine and its networks unless somebody forbids it.",

@@ -2,7 +2,8 @@
 
 from typing import cast
 
-from duly.settings import Section, Settings, accepted_by, variables_of
+from duly.configuration import Section
+from duly.settings import Settings, describe_accepted, variable_names
 
 __all__ = ["render_page"]
 
@@ -42,9 +43,9 @@ def render_section(section: Section) -> str:
 
 def render_row(name: str) -> str:
     """Render a setting as a row of the table."""
-    variables = ", ".join(f"`{variable}`" for variable in variables_of(name))
+    variables = ", ".join(f"`{variable}`" for variable in variable_names(name))
     description = Settings.model_fields[name].description
-    accepted = accepted_by(name).replace("_", r"\_")  # two of them would put the text between them in italics
+    accepted = describe_accepted(name).replace("_", r"\_")  # two of them would put the text between them in italics
     return f"| {variables} | {render_default(name)} | {description} | {accepted} |"
 
 

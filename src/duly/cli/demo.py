@@ -26,7 +26,7 @@ from duly.demo import ERRANDS, Narrator, make_fresh, narrator_of, tell_story, te
 from duly.errors import InvalidArgument, Misconfigured
 from duly.extras import install, is_checkout
 from duly.launcher import ROOT
-from duly.settings import Settings, load_settings, variables_of
+from duly.settings import Settings, load_settings, variable_names
 
 __all__ = ["run_demo"]
 
@@ -111,7 +111,7 @@ def ignore_settings() -> list[str]:
     A demo must not use a real database, bucket or bot.
     """
     settings = [name for name in Settings.model_fields if name not in KEPT_SETTINGS]
-    variables = [variable for name in settings for variable in variables_of(name)]
+    variables = [variable for name in settings for variable in variable_names(name)]
     ignored = [variable for variable in variables if os.environ.pop(variable, "")]
     os.environ.pop("PGSERVICE", None)  # it would override any URL
     home = load_settings().home / "demo"

@@ -2,8 +2,8 @@
 
 import socket
 
+from duly.configuration.engine import DEFAULT_PORT
 from duly.errors import PortTaken
-from duly.settings import DEFAULT_PORT
 
 __all__ = ["listen", "listener_url"]
 

@@ -5,8 +5,9 @@ import sys
 import psycopg
 
 from duly.cli.worker import run_configured_worker
+from duly.configuration.engine import DATABASE_VARIABLES
 from duly.errors import DulyError, Misconfigured
-from duly.settings import DATABASE_VARIABLES, load_settings
+from duly.settings import load_settings
 
 __all__ = ["main"]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from duly.accounts import service as accounts
-from duly.apps.scheduler import parse_rule, service
+from duly.apps.scheduler import service
 from duly.apps.scheduler.model import (
     CatchUp,
     ExpenseTemplate,
@@ -20,6 +20,7 @@ from duly.apps.scheduler.model import (
     ScheduleStatus,
 )
 from duly.apps.scheduler.plan import next_firings
+from duly.apps.scheduler.rule import parse_rule
 from duly.apps.scheduler.seed import SAMPLE_UID, seed
 from duly.apps.scheduler.wallclock import parse_zone
 from duly.cli import schedule_runs

@@ -12,11 +12,12 @@ import typer
 
 from duly.cli.existing_database import log_warning, open_existing, require_database
 from duly.cli.options import AppName, Json
+from duly.configuration.engine import MAX_WORKER_ID_LENGTH
 from duly.db.admin import works_as_login
 from duly.db.location import role_to_set
 from duly.executors.lifeline import exit_with_parent
 from duly.logging import configure_logs
-from duly.settings import MAX_WORKER_ID_LENGTH, Settings, load_settings
+from duly.settings import Settings, load_settings
 from duly.wiring import check_input, find_session_results, load_app, works_of
 from duly.worker.runner import run_worker
 

@@ -11,11 +11,12 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from duly.configuration.engine import parse_address
 from duly.db.admin import create_database
 from duly.db.embedded import EmbeddedServer, has_data
 from duly.db.pool import with_keepalive
 from duly.errors import NoDatabase, Unavailable
-from duly.settings import Settings, parse_address, variable_read_for
+from duly.settings import Settings, variable_read_for
 
 __all__ = [
     "EMBEDDED_DATABASE",

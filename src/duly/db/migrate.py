@@ -22,13 +22,14 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from duly.configuration.engine import OUR_SCHEMAS
 from duly.db.location import Database
 from duly.db.migrations import DIRECTORY, Names, fill
 from duly.db.pool import READ_ONLY, with_keepalive
 from duly.db.queries import load_queries
 from duly.errors import DulyError, Misconfigured, Unavailable
 from duly.logging import get_log
-from duly.settings import OUR_SCHEMAS, Settings
+from duly.settings import Settings
 
 __all__ = [
     "count_rows_to_drop",

@@ -7,9 +7,9 @@ privileges.
 
 from dataclasses import asdict
 
+from duly.configuration.engine import OUR_SCHEMAS
 from duly.db.migrate import script_directory
 from duly.db.migrations import DIRECTORY, Names, fill, prelude
-from duly.settings import OUR_SCHEMAS
 
 __all__ = ["compile_migrations"]
 

@@ -11,12 +11,13 @@ from psycopg import errors
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
+from duly.configuration.engine import OUR_SCHEMAS
 from duly.db.rows import Row, Statement
 from duly.doctor.connection import GRACE_SECONDS, Connection, act_as, disconnect_after, get_login, limit_transaction
 from duly.doctor.finding import Finding, Note, Verdict, summarize
 from duly.doctor.formatting import error_reason, quote_identifier
 from duly.errors import Unavailable
-from duly.settings import OUR_SCHEMAS, Settings
+from duly.settings import Settings
 from duly.verify.backend import is_migrated, is_owned_by_backend
 
 __all__ = ["DEFAULT_LIMITS", "Check", "CheckContext", "CheckFunction", "Limits", "make_check"]

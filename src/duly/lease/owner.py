@@ -9,8 +9,8 @@ import secrets
 import sys
 from uuid import UUID
 
+from duly.configuration.engine import MAX_WORKER_ID_LENGTH, is_worker_id
 from duly.errors import InvalidArgument
-from duly.settings import MAX_WORKER_ID_LENGTH, is_worker_id
 
 if sys.version_info >= (3, 14):
     from uuid import uuid7

@@ -24,6 +24,7 @@ import psycopg
 from psycopg import connect
 from psycopg.conninfo import make_conninfo
 
+from duly.configuration.engine import DATABASE_VARIABLES, parse_address, plain_address
 from duly.db.admin import clone_database, create_database, drop_database, has_database, list_databases, rename_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.embedded.locks import hold_shared, is_held
@@ -31,7 +32,7 @@ from duly.db.migrate import migrate
 from duly.db.migrations import names_of
 from duly.db.queries import load_queries
 from duly.errors import NotATestDatabase, Unavailable
-from duly.settings import DATABASE_VARIABLES, is_for_tests, load_settings, parse_address, plain_address
+from duly.settings import is_for_tests, load_settings
 from duly.testing.clock import install_test_clock
 
 __all__ = [

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from duly.configuration.engine import DATABASE_VARIABLES
 from duly.errors import NoDatabase, Unavailable
 from duly.launcher import ROOT
-from duly.settings import DATABASE_VARIABLES
 from tests.fast.cli.test_help import COMMANDS
 from tests.support.command_line import CommandLine
 

@@ -5,7 +5,8 @@ import os
 import pytest
 
 from duly.cli.worker import default_worker_id
-from duly.settings import MAX_WORKER_ID_LENGTH, is_worker_id, load_settings
+from duly.configuration.engine import MAX_WORKER_ID_LENGTH, is_worker_id
+from duly.settings import load_settings
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from duly.configuration.engine import parse_address
 from duly.db.fingerprint import fingerprint
 from duly.db.migrate import current_revision, migrate, migration_transaction, newest_revision
 from duly.db.migrations import Names, split_statements
 from duly.db.supabase import compile_migrations
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
-from duly.settings import parse_address
 from duly.testing import TestDatabases
 from duly.verify.contract import CONTRACTS, compare
 from tests.support.command_line import CommandLine

@@ -2,8 +2,8 @@
 
 import psycopg
 
+from duly.configuration.engine import OUR_SCHEMAS
 from duly.db.migrations import Names
-from duly.settings import OUR_SCHEMAS
 
 STEERING = """
 select p.oid::regprocedure::text, coalesce(p.proconfig, '{}') as settings

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from duly.cli.configuration_page import render_page, render_row
+from duly.configuration import Section
 from duly.launcher import ROOT
-from duly.settings import Section, Settings, accepted_by
+from duly.settings import Settings, describe_accepted
 
 PAGE = ROOT / "docs" / "configuration.md"
 
@@ -45,8 +46,8 @@ def faults_of_row(name: str) -> Iterator[str]:
         yield f"{name}: no default: {default!r}"
     if not description.endswith("."):
         yield f"{name}: the description must be a sentence: {description!r}"
-    if accepted.replace("\\", "") != accepted_by(name):
-        yield f"{name}: accepts {accepted_by(name)!r}, the row says {accepted!r}"
+    if accepted.replace("\\", "") != describe_accepted(name):
+        yield f"{name}: accepts {describe_accepted(name)!r}, the row says {accepted!r}"
 
 
 def test_every_row_has_a_default_and_a_sentence() -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 from duly.cli.app import COMMANDS
 from duly.errors import DulyError, Misconfigured, Refused
 from duly.launcher import ROOT
-from duly.settings import Settings
-from duly.settings import variables_of as variables_of_field
+from duly.settings import Settings, variable_names
 
 PAGES = sorted(
     page
@@ -30,7 +29,7 @@ def test_every_link_of_a_page_leads_somewhere() -> None:
 def test_every_setting_has_its_line_in_the_docs() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text()
     for name in Settings.model_fields:
-        for variable in variables_of_field(name):
+        for variable in variable_names(name):
             assert f"`{variable}`" in page
 
 

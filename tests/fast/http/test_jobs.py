@@ -12,6 +12,7 @@ from psycopg import AsyncConnection, sql
 from psycopg.conninfo import make_conninfo
 
 from duly.canonical_json import MAX_BYTES, canonical_bytes
+from duly.configuration.engine import parse_address
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.http.app import build_app
@@ -20,7 +21,6 @@ from duly.http.request_limits import MAX_BODY_BYTES
 from duly.jobs import repository
 from duly.jobs.model import DEFAULT_ORG
 from duly.paging import encode_cursor
-from duly.settings import parse_address
 from duly.testing import TestDatabases, install_test_clock
 from tests.support.api import api_on, client_for, running, temporary_object_store
 from tests.support.jobs.actions import JobActions

@@ -18,10 +18,10 @@ import pytest
 from fastapi import Request
 from psycopg import sql
 
+from duly.configuration.engine import parse_address
 from duly.http.auth import Tenant, jobs_writer
 from duly.http.request_limits import SMALL_BODY_BYTES, GuardedRoute, ImageRoute
 from duly.rate_limit import RateLimiter
-from duly.settings import parse_address
 from duly.testing import TestDatabases
 from tests.support.api import SECONDS, client_for, key_for, served_on
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duly.configuration.engine import MAX_WORKER_ID_LENGTH
 from duly.errors import InvalidArgument
 from duly.lease.owner import new_id, new_owner, worker_from_owner
-from duly.settings import MAX_WORKER_ID_LENGTH
 
 WORKER_IDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=MAX_WORKER_ID_LENGTH)
 

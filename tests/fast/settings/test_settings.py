@@ -9,18 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
+from duly.apps.ingest.settings import STATE_VARIABLES
+from duly.configuration import WEEK_SECONDS
+from duly.configuration.engine import DATABASE_VARIABLES, OUR_SCHEMAS, ROLE_VARIABLES, parse_address
 from duly.errors import Misconfigured
-from duly.settings import (
-    DATABASE_VARIABLES,
-    OUR_SCHEMAS,
-    ROLES,
-    STATES,
-    WEEK_SECONDS,
-    Settings,
-    load_settings,
-    parse_address,
-    variables_of,
-)
+from duly.settings import Settings, load_settings, variable_names
 
 ADDRESS = "postgresql://user:hunter2@host/name"
 SECRETS = (*DATABASE_VARIABLES, "DATABASE_DIRECT_URL")
@@ -134,7 +127,7 @@ BAD_NAMES = (
 @pytest.fixture(autouse=True)
 def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in Settings.model_fields:
-        for variable in variables_of(name):
+        for variable in variable_names(name):
             monkeypatch.delenv(variable, raising=False)
 
 
@@ -161,12 +154,12 @@ def refusal_if_any(**variables: str) -> str:
 
 
 def value_of(settings: Settings, variable: str) -> object:
-    return next(value for name, value in settings if variable in variables_of(name))
+    return next(value for name, value in settings if variable in variable_names(name))
 
 
 def test_every_setting_has_its_default() -> None:
     settings = read()
-    known = {variable for name in Settings.model_fields for variable in variables_of(name)}
+    known = {variable for name in Settings.model_fields for variable in variable_names(name)}
     offenders: list[str] = []
     for variable, default in {**CONTRACT, **OURS}.items():
         found = value_of(settings, variable) if variable in known else "(no such setting)"
@@ -176,7 +169,7 @@ def test_every_setting_has_its_default() -> None:
 
 
 def test_no_setting_is_without_a_test_of_its_default() -> None:
-    variables = {variables_of(name)[0] for name in Settings.model_fields}
+    variables = {variable_names(name)[0] for name in Settings.model_fields}
     assert variables == {*CONTRACT, *OURS}
 
 
@@ -357,13 +350,18 @@ def test_without_a_heartbeat_its_period_does_not_matter() -> None:
     assert read(LEASE_TIMEOUT_SECONDS="1", LEASE_HEARTBEAT_SECONDS="1", ENABLE_LEASE_HEARTBEAT="off")
 
 
-PAIRS = [(likes[first], likes[second]) for likes in (STATES, ROLES) for second in range(4) for first in range(second)]
+PAIRS = [
+    (likes[first], likes[second])
+    for likes in (list(STATE_VARIABLES), list(ROLE_VARIABLES))
+    for second in range(4)
+    for first in range(second)
+]
 
 
 def test_two_states_or_two_roles_of_one_name_are_refused() -> None:
     offenders: list[str] = []
     for first, second in PAIRS:
-        one, other = variables_of(first)[0], variables_of(second)[0]
+        one, other = variable_names(first)[0], variable_names(second)[0]
         message = refusal_if_any(**{one: "same", other: "same"})
         if f"{other}='same': {one}='same' has the same name" not in message:
             offenders.append(f"{one} and {other}: {message or 'accepted'}")
@@ -411,7 +409,7 @@ def test_a_direct_address_needs_one_that_it_goes_around() -> None:
 
 
 def test_every_address_is_a_secret() -> None:
-    addresses = {variable for name in ("database_url", "database_direct_url") for variable in variables_of(name)}
+    addresses = {variable for name in ("database_url", "database_direct_url") for variable in variable_names(name)}
     secret = {name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)}
     assert addresses == set(SECRETS)
     tokens = {"objects_secret", "openai_api_key", "telegram_token", "telegram_webhook_secret"}
@@ -421,7 +419,7 @@ def test_every_address_is_a_secret() -> None:
 @pytest.mark.parametrize("token", ["123456", "123456:short", "bot123456:" + "A" * 35, "123456:" + "A" * 30 + " x"])
 def test_what_is_no_bots_token_is_refused_without_being_shown(token: str) -> None:
     assert refusal(TELEGRAM_BOT_TOKEN=token) == (
-        "TELEGRAM_BOT_TOKEN=***: must be a bot's token as BotFather tells it: a number, a colon and some 35 characters"
+        "TELEGRAM_BOT_TOKEN=***: must be a bot's token as BotFather gives it: a number, a colon and some 35 characters"
     )
 
 

@@ -15,11 +15,11 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
+from duly.configuration.engine import DEFAULT_PORT, parse_address
 from duly.db.admin import clone_database, drop_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import newest_revision
 from duly.launcher import ROOT
-from duly.settings import DEFAULT_PORT, parse_address
 from duly.testing import TestDatabases
 from tests.support.postmaster import postmaster_of
 from tests.support.processes import PYTHON, Program, plain_environment, wait_gone, wait_unlocked

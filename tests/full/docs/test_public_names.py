@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from duly.configuration.engine import DATABASE_VARIABLES
 from duly.launcher import ROOT
-from duly.settings import DATABASE_VARIABLES
 from tests.fast.docs.test_public_names import quickest
 from tests.support.processes import PYTHON, plain_environment
 

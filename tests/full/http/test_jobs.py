@@ -9,10 +9,10 @@ from http.client import HTTPConnection
 import httpx2
 import psycopg
 
+from duly.configuration.engine import parse_address
 from duly.db.admin import drop_database
 from duly.http.problems import MEDIA_TYPE
 from duly.http.request_limits import MAX_BODY_BYTES
-from duly.settings import parse_address
 from duly.testing import TestDatabases
 from tests.fast.http.test_jobs import admin, api, database, jobs, made, quiet, refused
 from tests.support.api import SECONDS, api_on, client_for

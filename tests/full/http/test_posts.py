@@ -12,10 +12,10 @@ import httpx2
 import psycopg
 from psycopg import sql
 
+from duly.configuration.engine import parse_address
 from duly.db.admin import drop_database
 from duly.errors import Unavailable
 from duly.http.request_limits import MAX_BODY_BYTES
-from duly.settings import parse_address
 from duly.storage import ObjectStore
 from duly.storage.photo import MAX_PHOTO_BYTES
 from duly.testing import TestDatabases

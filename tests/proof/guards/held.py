@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import LiteralString
 
-from duly.apps.ingest import capture_session
-from duly.apps.posts import POST
+from duly.apps.ingest.states import capture_session
+from duly.apps.posts.states import POST
 from duly.apps.scheduler.states import PLAN
 from duly.jobs import JOB
 from duly.lease.operations import LeaseTable

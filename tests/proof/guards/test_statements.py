@@ -15,9 +15,9 @@ import pytest
 from psycopg import AsyncConnection, sql
 from psycopg.conninfo import make_conninfo
 
-from duly.apps.ingest import canonicalize
 from duly.apps.ingest import repository as capture_store
 from duly.apps.ingest import settlement as capture_settlement
+from duly.apps.ingest.canonical import canonicalize
 from duly.apps.ingest.day import Day, apply_snapshot
 from duly.apps.ingest.explain import SessionSettings
 from duly.apps.ingest.explain import find_situation as find_session_situation

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from duly.apps.posts import POST
+from duly.apps.posts.states import POST
 from duly.db.pool import connect
 from duly.lease.operations import LeaseTable, claim
 from tests.support.conformance.tables import SHAPES

@@ -2,9 +2,9 @@
 
 from random import Random
 
-from duly.apps.posts import POST
 from duly.apps.posts.explain import PostReason, explain
 from duly.apps.posts.repository import ADMIN_VIEWER
+from duly.apps.posts.states import POST
 from duly.db.pool import Pool
 from duly.lease.operations import claim
 from tests.support.explain.staff import NAMES, begin_anew, free_of, hire_some, locking_some

@@ -4,7 +4,7 @@ import hashlib
 from typing import Any
 from uuid import UUID, uuid4
 
-from duly.apps.posts import POST
+from duly.apps.posts.states import POST
 from duly.lease.operations import Lease, claim, settle_many, sweep
 from tests.support.actions import Actions, Admin, Connection
 

@@ -12,25 +12,3 @@
 Hash, stored snapshot and diff all use the canonical form of a day. A new version is written exactly when it changed;
 replaying a day's events over an empty day rebuilds its snapshot. Only one worker writes a person's day at a time.
 """
-
-from duly.apps.ingest.canonical import CANONICALIZER, Snapshot, canonicalize
-from duly.apps.ingest.diff import EventType, ShiftChange, diff, replay
-from duly.apps.ingest.reading import Reader
-from duly.apps.ingest.shift import Shift
-from duly.apps.ingest.states import CAPTURE_MACHINE, States, capture_machine, capture_session
-
-__all__ = [
-    "CANONICALIZER",
-    "CAPTURE_MACHINE",
-    "EventType",
-    "Reader",
-    "Shift",
-    "ShiftChange",
-    "Snapshot",
-    "States",
-    "canonicalize",
-    "capture_machine",
-    "capture_session",
-    "diff",
-    "replay",
-]

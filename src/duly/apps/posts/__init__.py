@@ -13,8 +13,3 @@ minutes after the claim, however often it is renewed.
 
 Documents of the first version are stored in the same table, unchanged and released.
 """
-
-from duly.apps.posts.model import Intent, LegacyPost, Post, PostStatus, parse_legacy
-from duly.apps.posts.states import POST, POST_MACHINE
-
-__all__ = ["POST", "POST_MACHINE", "Intent", "LegacyPost", "Post", "PostStatus", "parse_legacy"]

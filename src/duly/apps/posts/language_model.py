@@ -23,8 +23,8 @@ from duly import extras
 from duly.apps.posts.model import MAX_CAPTION_LENGTH
 from duly.apps.posts.reading import Mood, Reading, ReadingFailed
 from duly.apps.posts.rules import RulesAnalyzer, fallback_reading
+from duly.apps.posts.settings import OPENAI_RETRIES, OPENAI_WAIT_SECONDS
 from duly.errors import Refused
-from duly.settings import OPENAI_RETRIES, OPENAI_WAIT_SECONDS
 from duly.storage.photo import make_thumbnail_jpeg
 
 if TYPE_CHECKING:

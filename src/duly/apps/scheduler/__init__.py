@@ -8,8 +8,3 @@ A schedule has a rule, in a time zone. Its runs are created ahead of time, exact
 When a run is due its reminder is inserted into the outbox, with the buttons that answer it; the sender marks the run as
 sent. An answer counts once, however many taps it took, and books one expense for the schedule and the period.
 """
-
-from duly.apps.scheduler.rule import Grain, Rule, parse_rule
-from duly.apps.scheduler.states import PLAN, RUN_MACHINE, SCHEDULE_MACHINE
-
-__all__ = ["PLAN", "RUN_MACHINE", "SCHEDULE_MACHINE", "Grain", "Rule", "parse_rule"]

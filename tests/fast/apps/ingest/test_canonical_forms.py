@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from duly.apps.ingest import CANONICALIZER, canonicalize
+from duly.apps.ingest.canonical import CANONICALIZER, canonicalize
 from tests.support.golden import GOLDEN, check_golden
 
 FORMS = GOLDEN / "canonical"

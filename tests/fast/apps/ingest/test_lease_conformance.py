@@ -7,7 +7,7 @@ Tests of state transitions are in `test_machine.py`.
 import pytest
 from psycopg.types.json import Jsonb
 
-from duly.apps.ingest import CAPTURE_MACHINE, capture_session
+from duly.apps.ingest.states import CAPTURE_MACHINE, capture_session
 from duly.errors import LeaseLost
 from duly.lease.operations import claim_expired, find_expired, quarantine, release, renew, settle
 from tests.fast.lease.test_lease import LEASE, Admin, hold, look, put, take_over

@@ -9,7 +9,8 @@ import psycopg
 import pytest
 from psycopg import errors, sql
 
-from duly.apps.ingest import CAPTURE_MACHINE, capture_machine, capture_session, settlement
+from duly.apps.ingest import settlement
+from duly.apps.ingest.states import CAPTURE_MACHINE, capture_machine, capture_session
 from duly.db.migrations import DIRECTORY, Names, fill
 from duly.lease.operations import TEMPLATES, render, render_settle
 from duly.lease.state_machine import ILLEGAL_MOVE, render_state_machine

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from psycopg.types.json import Jsonb
 
-from duly.apps.ingest import canonicalize
 from duly.apps.ingest import day as day_module
+from duly.apps.ingest.canonical import canonicalize
 from duly.apps.ingest.reading import FixtureReader, NoiseReader
 from tests.fast.apps.ingest.test_canonical_forms import DAYS
 from tests.support.golden import GOLDEN

@@ -6,7 +6,7 @@ codes. Tests of state transitions are in `test_machine.py`.
 
 import pytest
 
-from duly.apps.posts import POST, POST_MACHINE
+from duly.apps.posts.states import POST, POST_MACHINE
 from duly.db.pool import connect
 from duly.errors import LeaseLost
 from duly.lease.operations import find_expired, release, renew, settle, sweep

@@ -8,7 +8,8 @@ import pytest
 from psycopg import errors
 from psycopg.conninfo import make_conninfo
 
-from duly.apps.posts import POST, POST_MACHINE, PostStatus
+from duly.apps.posts.model import PostStatus
+from duly.apps.posts.states import POST, POST_MACHINE
 from duly.db.migrations import DIRECTORY, Names
 from duly.lease.operations import TEMPLATES, render, render_settle
 from duly.lease.state_machine import ILLEGAL_MOVE, render_state_machine

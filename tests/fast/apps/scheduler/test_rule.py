@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from cronsim import CronSim
 
-from duly.apps.scheduler import Grain, Rule, parse_rule
+from duly.apps.scheduler.rule import Grain, Rule, parse_rule
 from duly.errors import InvalidArgument
 from tests.support.scheduler.oracle import brute_force
 

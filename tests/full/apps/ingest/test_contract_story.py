@@ -12,11 +12,12 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from duly.configuration.engine import DATABASE_VARIABLES
 from duly.db.admin import create_database, drop_database
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
 from duly.launcher import ROOT
-from duly.settings import DATABASE_VARIABLES, load_settings
+from duly.settings import load_settings
 from tests.support.backends import PLAIN_WITH_POINTER
 from tests.support.processes import PYTHON, Program, plain_environment
 from tests.support.psql import PsqlRefused, psql

@@ -14,9 +14,9 @@ from PIL import Image
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 
-from duly.apps.posts import POST
 from duly.apps.posts.legacy import import_legacy
 from duly.apps.posts.rules import RulesAnalyzer
+from duly.apps.posts.states import POST
 from duly.apps.posts.work import PostWork
 from duly.db.migrations import Names
 from duly.db.pool import Pool

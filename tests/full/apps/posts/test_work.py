@@ -9,9 +9,10 @@ from uuid import UUID
 import pytest
 from psycopg import sql
 
-from duly.apps.posts import POST, repository
+from duly.apps.posts import repository
 from duly.apps.posts.model import MAX_ATTEMPTS
 from duly.apps.posts.rules import RULES_VERSION, RulesAnalyzer
+from duly.apps.posts.states import POST
 from duly.apps.posts.work import PostWork, ReadResult
 from duly.lease.operations import Lease, render, render_settle
 from duly.lease.work import Finished
