@@ -6,9 +6,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from duly.cli.development import enter_checkout, exec_module
 from duly.cli.options import Json, new_group
 from duly.extras import install
+from tools.commands.development import enter_checkout, exec_module
 
 __all__ = ["app"]
 

@@ -10,11 +10,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from duly.cli.lock import find_lock_problems
 from duly.cli.options import Json
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
 from duly.testing import server_for_tests
+from tools.commands.lock import find_lock_problems
 
 __all__ = ["app", "enter_checkout", "exec_module"]
 

@@ -10,8 +10,8 @@ that does not come within its time ends the story, with its name, with what was 
 says. A chapter is a file: `screenshots`, `reminder`, `post`, `job`; `stage` is what they act on, `narrator` tells them.
 """
 
-from duly.demo.database import make_fresh
-from duly.demo.narrator import Narrator, narrator_of
-from duly.demo.story import ERRANDS, tell_story, tell_what_it_is
+from tools.demo.database import make_fresh
+from tools.demo.narrator import Narrator, narrator_of
+from tools.demo.story import ERRANDS, tell_story, tell_what_it_is
 
 __all__ = ["ERRANDS", "Narrator", "make_fresh", "narrator_of", "tell_story", "tell_what_it_is"]

@@ -22,11 +22,11 @@ from duly.cli.up import (
 )
 from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import newest_revision
-from duly.demo import ERRANDS, Narrator, make_fresh, narrator_of, tell_story, tell_what_it_is
 from duly.errors import InvalidArgument, Misconfigured
 from duly.extras import install, is_checkout
 from duly.launcher import ROOT
 from duly.settings import Settings, load_settings, variable_names
+from tools.demo import ERRANDS, Narrator, make_fresh, narrator_of, tell_story, tell_what_it_is
 
 __all__ = ["run_demo"]
 
@@ -115,7 +115,11 @@ def ignore_settings() -> list[str]:
     ignored = [variable for variable in variables if os.environ.pop(variable, "")]
     os.environ.pop("PGSERVICE", None)  # it would override any URL
     home = load_settings().home / "demo"
-    os.environ |= {**FAST_SETTINGS, "DULY_HOME": str(home if Path.cwd() == ROOT else home.absolute())}
+    os.environ |= {
+        **FAST_SETTINGS,
+        "DULY_HOME": str(home if Path.cwd() == ROOT else home.absolute()),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),  # for the worker's app
+    }
     return ignored
 
 

@@ -2,11 +2,11 @@
 
 from uuid import UUID
 
-from duly.demo.errands import app, print_invoice
-from duly.demo.stage import Stage
 from duly.jobs import service
 from duly.jobs.explain import explain
 from duly.jobs.model import Job, JobEvent, JobStatus
+from tools.demo.errands import app, print_invoice
+from tools.demo.stage import Stage
 
 __all__ = ["tell_job"]
 

@@ -5,8 +5,8 @@ from uuid import UUID, uuid4
 from duly.apps.posts import service
 from duly.apps.posts.explain import explain
 from duly.apps.posts.model import Intent, Post, PostStatus
-from duly.demo.stage import Stage
 from duly.storage import clean_photo
+from tools.demo.stage import Stage
 
 __all__ = ["tell_post"]
 

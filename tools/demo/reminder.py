@@ -8,11 +8,11 @@ from typing import Any
 from duly.apps.scheduler import service
 from duly.apps.scheduler.explain import explain
 from duly.apps.scheduler.model import Action, Answer, ExpenseTemplate, NewSchedule, Run, Schedule
-from duly.demo.stage import Stage
 from duly.errors import AlreadyAnswered
 from duly.formatting import pluralize
 from duly.outbox.service import StoredMessage
 from duly.outcomes import Existing
+from tools.demo.stage import Stage
 
 __all__ = ["tell_reminder"]
 

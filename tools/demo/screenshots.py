@@ -10,8 +10,8 @@ from duly.apps.ingest.diff import ShiftChange
 from duly.apps.ingest.explain import SessionSettings, explain, format_result
 from duly.apps.ingest.model import CaptureSession, StoredNotification
 from duly.apps.ingest.notifications import format_change
-from duly.demo.stage import Stage, Stuck
 from duly.storage import clean_screenshot
+from tools.demo.stage import Stage, Stuck
 
 __all__ = ["tell_screenshots"]
 

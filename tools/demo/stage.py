@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from duly.accounts import User
 from duly.db.pool import Pool
-from duly.demo.narrator import Narrator
 from duly.outbox.service import StoredMessage, list_messages
 from duly.settings import Settings
 from duly.storage import ObjectStore, open_object_store
 from duly.testing.clock import Clock
+from tools.demo.narrator import Narrator
 
 __all__ = ["Stage", "Stuck"]
 

@@ -10,19 +10,19 @@ import psycopg
 import duly
 from duly.accounts import service as people
 from duly.db.pool import open_pool
-from duly.demo.job import tell_job
-from duly.demo.narrator import Narrator
-from duly.demo.post import tell_post
-from duly.demo.reminder import tell_reminder
-from duly.demo.screenshots import tell_screenshots
-from duly.demo.stage import Stage, Stuck
 from duly.errors import DulyError
 from duly.settings import Settings
 from duly.testing.clock import Clock
+from tools.demo.job import tell_job
+from tools.demo.narrator import Narrator
+from tools.demo.post import tell_post
+from tools.demo.reminder import tell_reminder
+from tools.demo.screenshots import tell_screenshots
+from tools.demo.stage import Stage, Stuck
 
 __all__ = ["CHAPTERS", "ERRANDS", "Chapter", "tell_story", "tell_what_it_is"]
 
-ERRANDS = "duly.demo.errands:app"
+ERRANDS = "tools.demo.errands:app"
 ANNA, TELEGRAM_ID, ZONE, CURRENCY = "anna", 42, "Europe/Stockholm", "SEK"
 
 

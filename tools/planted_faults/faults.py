@@ -1037,14 +1037,14 @@ REST = (
     ),
     Fault(
         "demo-own-database",
-        "src/duly/demo/database.py",
+        "tools/demo/database.py",
         "if has_database(admin, EMBEDDED_DATABASE) and not was_made_here(server.dsn(EMBEDDED_DATABASE)):",
         "if DRAFT == EMBEDDED_DATABASE:",
         "The demo throws away a database that it did not make.",
     ),
     Fault(
         "demo-clock-sign",
-        "src/duly/demo/stage.py",
+        "tools/demo/stage.py",
         "seconds = (to + MOMENT - await self.now()).total_seconds()",
         "seconds = (to - MOMENT - await self.now()).total_seconds()",
         "The demo moves the clock to just before the moment that it waits for.",
@@ -1072,14 +1072,14 @@ REST = (
     ),
     Fault(
         "logs-authorization",
-        "src/duly/logging.py",
+        "src/duly/redaction.py",
         "secret|token|authorization|",
         "secret|token|",
         "The header Authorization is written to the log.",
     ),
     Fault(
         "logs-password-at",
-        "src/duly/logging.py",
+        "src/duly/redaction.py",
         'maxsplit=1)[0]).rfind("@")',
         'maxsplit=1)[0]).find("@")',
         "Of a password with an @ in it the second half is written to the log.",

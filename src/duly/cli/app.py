@@ -48,23 +48,26 @@ COMMANDS = (
     LazyCommand("keys", "duly.cli.keys", "API keys, and the key that signs links in messages."),
     LazyCommand(
         "test",
-        "duly.cli.development",
+        "tools.commands.development",
         "Run the fast tests on a real PostgreSQL, in parallel and random order; further arguments go to pytest.",
         DEVELOPMENT,
     ),
     LazyCommand(
         "chaos",
-        "duly.cli.development",
+        "tools.commands.development",
         "Inject faults on a private server and check every guarantee afterwards.",
         DEVELOPMENT,
     ),
     LazyCommand(
-        "check", "duly.cli.development", "Run the static checks: ruff, pyright, import rules, lock files.", DEVELOPMENT
+        "check",
+        "tools.commands.development",
+        "Run the static checks: ruff, pyright, import rules, lock files.",
+        DEVELOPMENT,
     ),
     LazyCommand(
-        "lock", "duly.cli.lock", "Regenerate requirements.lock and uv's pins from pyproject.toml.", DEVELOPMENT
+        "lock", "tools.commands.lock", "Regenerate requirements.lock and uv's pins from pyproject.toml.", DEVELOPMENT
     ),
-    LazyCommand("bench", "duly.cli.bench", "Reproducible benchmarks, each on a private server.", DEVELOPMENT),
+    LazyCommand("bench", "tools.commands.bench", "Reproducible benchmarks, each on a private server.", DEVELOPMENT),
 )
 
 

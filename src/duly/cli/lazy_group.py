@@ -1,13 +1,27 @@
 """A command group that imports a subcommand's module only when that subcommand runs, so that `duly --help` is quick."""
 
+import sys
 from dataclasses import dataclass
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-__all__ = ["LazyCommand", "LazyGroup"]
+from duly.errors import Misconfigured
+from duly.launcher import ROOT
+
+__all__ = ["LazyCommand", "LazyGroup", "import_tool"]
+
+
+def import_tool(module: str) -> ModuleType:
+    """Import a module of `tools/`, which is part of a checkout and not of the package."""
+    if not (ROOT / "tools").is_dir():
+        raise Misconfigured("this command is part of a checkout of duly; run it as ./duly in a clone of the repository")
+    if str(ROOT) not in sys.path:
+        sys.path.append(str(ROOT))
+    return import_module(module)
 
 
 @dataclass(frozen=True)
@@ -25,7 +39,8 @@ class LazyCommand:
 
     def load(self) -> Any:
         """Import the module; return its command of this name or, if it has none, its whole group."""
-        group = get_group(import_module(self.module).app)
+        load = import_tool if self.module.startswith("tools.") else import_module
+        group = get_group(load(self.module).app)
         group.name = self.name
         command: Any = group.commands.get(self.name, group)
         command.rich_help_panel = self.panel

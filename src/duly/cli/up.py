@@ -19,6 +19,7 @@ import typer
 
 import duly
 from duly.cli.existing_database import print_warning, warn_of_unknown_variables
+from duly.cli.lazy_group import import_tool
 from duly.cli.listen import listen, listener_url
 from duly.cli.options import AppName, Json, Port
 from duly.cli.process_tree import Component, run_tree
@@ -79,9 +80,7 @@ def up(
     Example: duly up --app shop.jobs:app --port 8500
     """
     if demo:
-        from duly.cli.demo import run_demo  # it imports this module
-
-        run_demo(port=port, app_name=app_name, once=once, as_json=as_json)
+        import_tool("tools.demo.command").run_demo(port=port, app_name=app_name, once=once, as_json=as_json)
         return
     if once:
         raise InvalidArgument("--once needs --demo: only a demo ends by itself")

@@ -16,7 +16,6 @@ from duly.configuration.engine import parse_address
 from duly.db.fingerprint import fingerprint
 from duly.db.migrate import current_revision, migrate, migration_transaction, newest_revision
 from duly.db.migrations import Names, split_statements
-from duly.db.supabase import compile_migrations
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
 from duly.testing import TestDatabases
@@ -24,6 +23,7 @@ from duly.verify.contract import CONTRACTS, compare
 from tests.support.command_line import CommandLine
 from tests.support.golden import check_golden
 from tests.support.locks import supabase_turn
+from tools.supabase import compile_migrations
 
 CONTRACT_FILES = ROOT / "src" / "duly" / "verify" / "contracts"
 SCHEMAS = tuple(schema for several in CONTRACTS.values() for schema in several)

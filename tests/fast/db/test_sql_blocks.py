@@ -45,7 +45,6 @@ SAID_IN_PYTHON = {
     ("db/pool.py", "set local role {}"): "opens a transaction; every statement after it is in a file",
     ("verify/invariants.py", "set transaction isolation level"): "likewise",
     ("db/location.py", "alter role {} login"): "of this only the role's name varies",
-    ("db/supabase.py", "do $closing$"): "never executed by us: the end of every file that is compiled for Supabase",
 }
 
 

@@ -1,6 +1,6 @@
 """The demo's story on a database where nobody works: it ends by saying which step did not come, and why."""
 
-from duly.demo.stage import message_in
+from tools.demo.stage import message_in
 
 
 def test_a_message_is_found_in_the_log_whole_and_alone() -> None:

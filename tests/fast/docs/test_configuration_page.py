@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from duly.cli.configuration_page import render_page, render_row
 from duly.configuration import Section
 from duly.launcher import ROOT
 from duly.settings import Settings, describe_accepted
+from tools.configuration_page import render_page, render_row
 
 PAGE = ROOT / "docs" / "configuration.md"
 

@@ -24,7 +24,7 @@ def test_doctor_says_where_messages_go_without_a_bot_and_who_it_is_with_one(
     assert "messages for Telegram wait, and fail after 7 days" in look(database).found
     assert "are printed on the console" in look(database, DULY_TELEGRAM_ON_CONSOLE="true").found
     found = look(database, TELEGRAM_BOT_TOKEN=TOKEN, TELEGRAM_API_URL=telegram.url)
-    assert (found.verdict, found.found) == (Verdict.OK, "@duly_test_bot answers; its updates are asked for")
+    assert (found.verdict, found.found) == (Verdict.OK, "@duly_test_bot responds; its updates are polled")
 
 
 def test_doctor_finds_a_wrong_token_a_silent_api_and_another_webhook(database: str, telegram: FakeTelegram) -> None:

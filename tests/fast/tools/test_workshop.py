@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from duly.cli.lock import HEADER, by_requirement, find_lock_problems, render, with_pins, without_pins
 from duly.launcher import CORE, EXTRAS, ROOT, sections
 from tests.support.processes import PYTHON
 from tests.support.small_project import PACKAGES, make_project
+from tools.commands.lock import HEADER, by_requirement, find_lock_problems, render, with_pins, without_pins
 
 SMALL_PYPROJECT = """\
 [project]
@@ -109,8 +109,8 @@ def test_a_lock_without_hashes_is_not_written(tmp_path: Path) -> None:
     for group in PACKAGES:
         project.wheel(group, "1.0")  # found as files, for which uv knows no hash
     before = (project.root / "requirements.lock").read_text()
-    making = "from duly.cli.lock import write_locks; write_locks(upgrade=False, as_json=True)"
-    environment = project.environment(PYTHONPATH=str(project.root / "src"))
+    making = "from tools.commands.lock import write_locks; write_locks(upgrade=False, as_json=True)"
+    environment = project.environment(PYTHONPATH=f"{project.root / 'src'}:{ROOT}")
     made = subprocess.run([*PYTHON, "-c", making], env=environment, capture_output=True, text=True)
     assert "gives no hashes for small-core==1.0" in made.stderr
     assert (project.root / "requirements.lock").read_text() == before

@@ -19,7 +19,6 @@ from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import migrate, newest_revision, script_directory
 from duly.db.migrations import Names
 from duly.db.queries import parse_queries
-from duly.db.supabase import compile_migrations
 from duly.doctor import CHECKS, CheckContext, Finding, Limits, Verdict, open_connection, run_checks
 from duly.doctor.formatting import summarize_query
 from duly.doctor.server import get_jit, note_jit
@@ -30,6 +29,7 @@ from duly.testing import FAST_SETTINGS, install_test_clock, move_clock
 from tests.support.bot_api import TOKEN
 from tests.support.locks import supabase_turn, wait_until_blocked
 from tests.support.pooler import needs_pgbouncer, pooler
+from tools.supabase import compile_migrations
 
 Admin = psycopg.Connection[Any]
 MakeRole = Callable[[str], str]

@@ -46,7 +46,7 @@ def test_a_person_is_described_anew(database: str) -> None:
     assert run(database, "users", "create", "bo").returncode == 0
     for words, why in (
         (("bo", "--telegram-id", "42"), "belongs to another user"),
-        (("bo", "--zone", "Nowhere"), "a zone is"),
+        (("bo", "--zone", "Nowhere"), "a zone must be"),
         (("bo",), "nothing to change"),
         (("cia", "--telegram-id", "7"), "there is no person with the uid 'cia'"),
         (("bo", "--telegram-id", "0"), "--telegram-id"),
@@ -59,7 +59,7 @@ def test_a_person_is_described_anew(database: str) -> None:
 def test_a_refusal_states_the_rule_and_exits_2(database: str) -> None:
     answer = run(database, "users", "create", "two words")
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert "a uid has" in answer.stderr
+    assert "a uid must have" in answer.stderr
     as_json = run(database, "keys", "revoke", "duly_nothing", "--json")
     assert json.loads(as_json.stdout)["error"]["code"] == "NOT_FOUND"
 
@@ -93,5 +93,5 @@ def test_a_connection_lost_during_a_command_is_reported(database: str) -> None:
             wait_until_blocked(database)
             admin.execute(end, [admin.info.dbname])
             assert program.process.wait(60) == Unavailable.exit_status
-            assert "went away" in program.said()
+            assert "was lost" in program.said()
             assert "Traceback" not in program.said()

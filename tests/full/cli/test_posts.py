@@ -324,7 +324,7 @@ def test_an_import_whose_database_goes_away_says_so_and_can_be_begun_again(
             )
             assert program.finish() == 69, program.said()
         other.rollback()
-    assert re.search(r"^duly: .*begin again", program.said(), re.MULTILINE)
+    assert re.search(r"^duly: .*start the import again", program.said(), re.MULTILINE)
     assert "Traceback" not in program.said()
     assert cli.json("posts", "import-legacy", file)["added"] == 10
 

@@ -42,4 +42,4 @@ def test_an_invalid_rule_is_refused_with_the_position() -> None:
     assert "the minute of `61 * * * *`, at character 1, is '61'" in ran.stderr
     ran = duly("next", "cron: 0 * * * *", "--first", "soon")
     assert ran.returncode == 2
-    assert "--first soon: must be a time" in ran.stderr
+    assert "--first 'soon': must be a time" in ran.stderr

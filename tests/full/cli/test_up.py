@@ -139,7 +139,7 @@ def test_it_takes_a_day_given_as_data_and_never_its_sample_for_photographs(home:
     captured = run_duly(*words, DULY_HOME=str(home))
     assert captured.returncode == 0, captured.stdout + captured.stderr
     given, *printed = captured.stdout.splitlines()
-    assert given.startswith("given     ")
+    assert given.startswith("created   ")
     assert printed == [
         "done      2026-02-10 has version 1, 1 event and 1 message, from the data that came with it",
         "  + New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Cleaning, Billdal.",

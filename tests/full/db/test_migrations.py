@@ -16,7 +16,6 @@ from duly.db.admin import create_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import build_config, migrate, migration_transaction, newest_revision
 from duly.db.migrations import Names
-from duly.db.supabase import compile_migrations
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
 from duly.testing import FAST_SETTINGS
@@ -36,6 +35,7 @@ from tests.fast.db.test_migrations import (
 from tests.support.backends import OWNERS, PLAIN, Backend
 from tests.support.command_line import CommandLine
 from tests.support.processes import PYTHON, Program, plain_environment
+from tools.supabase import compile_migrations
 
 __all__ = ["empty", "generous", "supabase"]
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from duly.demo import stage
-from duly.demo.narrator import Recorder
-from duly.demo.story import tell_story
 from duly.launcher import ROOT
 from duly.settings import Settings
+from tools.demo import stage
+from tools.demo.narrator import Recorder
+from tools.demo.story import tell_story
 
 
 async def test_a_step_that_does_not_come_is_named_with_what_was_seen(

@@ -17,11 +17,11 @@ import pytest
 
 from duly.db.embedded import EmbeddedServer
 from duly.db.location import EMBEDDED_DATABASE
-from duly.demo.story import CHAPTERS
 from duly.launcher import ROOT
 from duly.verify import check
 from tests.support.processes import Program, plain_environment, wait_gone, wait_unlocked
 from tests.support.terminal import Watched
+from tools.demo.story import CHAPTERS
 
 ELSEWHERE = "postgresql://nobody@127.0.0.1:1/not_yours"  # whoever asks there fails
 SCHEMAS = ("duly", "ledger", "posts", "scheduler", "expense", "user", "schedule_ingest")
@@ -183,7 +183,7 @@ def test_a_database_that_no_demo_made_is_not_thrown_away(home: Path) -> None:
     ("arguments", "refusal"),
     [
         (("--demo", "--app", "examples.greet:app"), "a demo brings its own job types"),
-        (("--once",), "say --demo --once"),
+        (("--once",), "--once needs --demo"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(arguments: Sequence[str], refusal: str, home: Path) -> None:

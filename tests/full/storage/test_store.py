@@ -21,5 +21,5 @@ async def test_a_name_that_is_none_of_ours_is_refused(objects: ObjectStore, name
         objects.copy("a", name),
         objects.remove(["a", name]),
     ):
-        with pytest.raises(InvalidArgument, match="an object's name is"):
+        with pytest.raises(InvalidArgument, match="an object name has"):
             await refused

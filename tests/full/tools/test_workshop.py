@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from duly.launcher import ROOT
 from tests.fast.tools.test_workshop import SMALL_PYPROJECT
 from tests.support.pooler import needs_pgbouncer
 from tests.support.processes import PYTHON, plain_environment
@@ -78,8 +79,8 @@ def test_the_lock_is_made_from_pyproject_and_the_launcher_installs_it(tmp_path: 
     for group in PACKAGES:
         project.wheel(group, "1.0")
     index = project.write_index()
-    environment = project.environment(PYTHONPATH=str(project.root / "src"))
-    making = "from duly.cli.lock import write_locks; write_locks(upgrade=False, as_json=True)"
+    environment = project.environment(PYTHONPATH=f"{project.root / 'src'}:{ROOT}")
+    making = "from tools.commands.lock import write_locks; write_locks(upgrade=False, as_json=True)"
 
     def lock() -> str:
         project.write_index()

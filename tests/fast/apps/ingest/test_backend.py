@@ -27,7 +27,6 @@ from duly.db.fingerprint import fingerprint
 from duly.db.migrations import Names
 from duly.db.pool import connect, open_pool
 from duly.db.rights import TABLES, format_grants, required_rights
-from duly.db.supabase import compile_migrations
 from duly.errors import InvalidArgument, NotMigrated
 from duly.launcher import ROOT
 from duly.lease.operations import Lease, renew
@@ -41,6 +40,7 @@ from tests.support.ingest.actions import read_session
 from tests.support.ingest.strategies import payload
 from tests.support.locks import supabase_turn
 from tests.support.processes import PYTHON, plain_environment
+from tools.supabase import compile_migrations
 
 SCRIPT = ROOT / "database" / "migrations" / "20260212_add_session_leases.sql"
 BACKENDS = (OWNERS, PLAIN, PLAIN_WITH_POINTER, CONTRACT)

@@ -1,0 +1,1 @@
+"""Commands for the development of duly itself, in a checkout."""
