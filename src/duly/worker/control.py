@@ -144,7 +144,8 @@ class Control:
         async with self.registered() as pool:
             shared = SharedConnection(partial(connect, self.dsn, name="duly heartbeat"))
             self.cycles = [self.create_cycle(work, pool, shared) for work in self.works]
-            tasks: list[asyncio.Task[Any]] = [asyncio.create_task(self.run_once())] if once else self.start_tasks(pool)
+            loops = (self.run_once(), self.tick()) if once else self.loops(pool)
+            tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each) for each in loops]
             stopping: asyncio.Task[Any] = asyncio.create_task(self.stop.wait())
             try:
                 done, _ = await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -162,17 +163,14 @@ class Control:
                 await asyncio.wait([*tasks, stopping], timeout=SHUTDOWN_STEP_SECONDS)
         return sum(each.held.claimed_rows for each in self.cycles)
 
-    def start_tasks(self, pool: Pool) -> list[asyncio.Task[Any]]:
-        """Start the tasks that run until the worker stops; none of them ends by itself."""
+    def loops(self, pool: Pool) -> Sequence[Coroutine[Any, Any, None]]:
+        """Return the loops that run until the worker stops; none of them ends by itself."""
         callbacks: dict[str, list[Callable[[], None]]] = {}
         for each in self.cycles:
             if each.work.notify_channel:
                 callbacks.setdefault(f"duly_{each.work.notify_channel}", []).append(each.wake)
-        loops = [each.run() for each in self.cycles]
-        return [
-            asyncio.create_task(each)
-            for each in (*loops, self.tick(), self.probe(pool), self.update_registry(pool), self.listen(callbacks))
-        ]
+        cycles = [each.run() for each in self.cycles]
+        return [*cycles, self.tick(), self.probe(pool), self.update_registry(pool), self.listen(callbacks)]
 
     async def run_once(self) -> None:
         """Run one cycle of each work type, one after another, unless a stop is requested."""

@@ -245,6 +245,16 @@ async def test_one_cycle_runs_what_is_due_and_ends(shape: Shape, workers: str, a
     assert await Worker([ConformanceWork(shape)], Settings(), dsn=workers).run(once=True) == 0
 
 
+async def test_one_cycle_keeps_what_it_claims_however_long_the_work_before_it_took(
+    shape: Shape, workers: str, admin: Admin
+) -> None:
+    put(admin, shape, "say late")
+    worker = Worker([ConformanceWork(shape)], Settings(), dsn=workers)
+    worker.handlers.turned_at -= 60  # as after a minute of another work type's handlers
+    assert await worker.run(once=True) == 1
+    assert notes(admin, shape) == ["late"]
+
+
 async def test_the_registry_lists_running_and_stopped_workers(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, "say hello")
     asked = "select worker_id, kinds, slots, stopped_at is null from duly.workers"
