@@ -27,7 +27,7 @@ __all__ = ["SECTIONS", "Section", "run_proof"]
 PAGE = ROOT / "docs" / "figures" / "proof.md"
 DATA = ROOT / "docs" / "figures" / "proof.data.json"
 SECONDS = 1800  # of a section
-SQL = (*("kernel", "worker", "ledger", "posts", "ingest", "scheduler", "delivery"), *("people", "db", "verify"))
+SQL = ("accounts", "apps", "db", "jobs", "lease", "outbox", "verify", "worker")
 CONFORMANCE = ("tests/fast/lease", "tests/full/lease", "tests/fast/worker", "tests/full/worker")
 
 

@@ -31,7 +31,7 @@ def restored_logging() -> Generator[None, None, None]:
         if State.setup is not setup:
             State.setup = setup
             for log in State.logs.values():
-                log.obey(setup)
+                log.apply(setup)
 
 
 def own_handlers() -> list[logging.Handler]:

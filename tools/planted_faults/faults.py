@@ -23,8 +23,10 @@ class Fault:
 
     @property
     def package(self) -> str:
-        """Name the package of the file: the first part of its path below src/duly."""
-        return PurePosixPath(self.file).relative_to("src/duly").parts[0].removesuffix(".py")
+        """Name the package of the file, as the directories of its tests are named."""
+        path = PurePosixPath(self.file.removeprefix("src/duly/").removeprefix("tools/"))
+        depth = 2 if path.parts[0] == "apps" else 1
+        return "/".join(path.parts[:depth]).removesuffix(".py")
 
     @property
     def digest(self) -> str:

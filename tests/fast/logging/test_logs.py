@@ -1,4 +1,4 @@
-"""A line of the log: one shape for everybody, never a failure, never too long, and never a secret."""
+"""Log lines have one format and a bounded length, contain no secrets, and logging never raises."""
 
 import io
 import json
@@ -31,8 +31,6 @@ from duly.launcher import ROOT
 from duly.logging import (
     LOUD_LIBRARIES,
     MAX_LINE_LENGTH,
-    MAX_READ_LENGTH,
-    MAX_TRACE_LENGTH,
     WITH_ADDRESSES,
     Log,
     Output,
@@ -41,19 +39,20 @@ from duly.logging import (
     get_log,
     masked,
 )
+from duly.redaction import MAX_READ_LENGTH, MAX_TRACE_LENGTH
 from duly.settings import Settings
 from tests.support.processes import PYTHON, plain_environment
 
 Form = Literal["auto", "json", "pretty"]
 FORMS: tuple[Form, Form] = ("json", "pretty")
-BEGINS, ENDS = "s3cr3t", "h1dd3n"  # a planted secret begins and ends so; neither may be seen
+BEGINS, ENDS = "s3cr3t", "h1dd3n"  # of a planted secret; neither may be written
 
 log = get_log("duly.example")  # made before anything is configured, as in every module
 
 
 @pytest.fixture(autouse=True)
-def as_it_was() -> Generator[None, None, None]:
-    """What is configured here is undone: the process has other tests to run."""
+def restore_logging() -> Generator[None, None, None]:
+    """Restore the logging configuration, for the other tests in this process."""
     root, setup = logging.getLogger(), State.setup
     handlers, level = list(root.handlers), root.level
     levels = {name: logging.getLogger(name).level for name in (*WITH_ADDRESSES, *LOUD_LIBRARIES)}
@@ -65,7 +64,7 @@ def as_it_was() -> Generator[None, None, None]:
         logging.getLogger(name).setLevel(before)
     State.setup = setup
     for late in State.logs.values():
-        late.obey(setup)
+        late.apply(setup)
     structlog.reset_defaults()
     structlog.contextvars.clear_contextvars()
 
@@ -74,18 +73,18 @@ def settings(form: Form = "json", level: str = "debug") -> Settings:
     return Settings().model_copy(update={"log_format": form, "log_level": level})
 
 
-def written(say: Callable[[Log], object], form: Form = "json", level: str = "debug") -> str:
-    """Everything that is written while this is said."""
+def capture(write_logs: Callable[[Log], object], form: Form = "json", level: str = "debug") -> str:
+    """Everything that is capture while this is said."""
     stream = io.StringIO()
-    logging.getLogger().handlers.clear()  # pytest's own would stumble over what ours must bear
+    logging.getLogger().handlers.clear()  # pytest's own fail on some of the records
     configure_logs(settings(form, level), stream)
-    say(log)
+    write_logs(log)
     return stream.getvalue()
 
 
-def line_of(say: Callable[[Log], object]) -> dict[str, Any]:
-    """The one line of JSON that is written while this is said."""
-    text = written(say)
+def capture_line(write_logs: Callable[[Log], object]) -> dict[str, Any]:
+    """The one line of JSON that is capture while this is said."""
+    text = capture(write_logs)
     assert text.endswith("\n")
     assert text.count("\n") == 1
     assert len(text.encode()) <= MAX_LINE_LENGTH
@@ -93,19 +92,19 @@ def line_of(say: Callable[[Log], object]) -> dict[str, Any]:
 
 
 def raised(error: BaseException) -> BaseException:
-    """The error, with a trace."""
+    """Return the error with a traceback."""
     try:
         raise error
     except BaseException as caught:
         return caught
 
 
-# The shape ------------------------------------------------------------------------------------------------------------
+# Format ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_line_has_its_four_keys_first_and_then_what_was_bound() -> None:
+def test_a_line_starts_with_its_four_keys_followed_by_bound_fields() -> None:
     before = datetime.now(UTC)
-    line = line_of(lambda log: log.bind(kind="mail").info("claimed", rows=20))
+    line = capture_line(lambda log: log.bind(kind="mail").info("claimed", rows=20))
     assert list(line) == ["ts", "level", "event", "logger", "kind", "rows"]
     assert line | {"ts": ""} == {
         "ts": "",
@@ -121,27 +120,27 @@ def test_a_line_has_its_four_keys_first_and_then_what_was_bound() -> None:
 
 @pytest.mark.parametrize("level", ["debug", "info", "warning", "error", "critical"])
 def test_every_level_has_its_name(level: str) -> None:
-    assert line_of(lambda log: getattr(log, level)("said"))["level"] == level
+    assert capture_line(lambda log: getattr(log, level)("logged"))["level"] == level
 
 
 def test_lines_below_the_level_are_not_written() -> None:
-    def say(log: Log) -> None:
+    def write_logs(log: Log) -> None:
         log.debug("no")
         log.info("no")
         logging.getLogger("other").info("no")
         log.warning("yes")
         logging.getLogger("other").warning("yes")
 
-    assert [json.loads(line)["event"] for line in written(say, level="warning").splitlines()] == ["yes", "yes"]
+    assert [json.loads(line)["event"] for line in capture(write_logs, level="warning").splitlines()] == ["yes", "yes"]
 
 
-def test_what_is_bound_to_the_context_is_in_every_line() -> None:
+def test_context_variables_are_in_every_line() -> None:
     structlog.contextvars.bind_contextvars(job="j1")
-    assert line_of(lambda log: log.info("said"))["job"] == "j1"
-    assert line_of(lambda _: logging.getLogger("other").info("said"))["job"] == "j1"
+    assert capture_line(lambda log: log.info("logged"))["job"] == "j1"
+    assert capture_line(lambda _: logging.getLogger("other").info("logged"))["job"] == "j1"
 
 
-def test_values_are_told_plainly_where_json_has_no_word_for_them() -> None:
+def test_values_without_a_json_type_become_text() -> None:
     values: dict[str, object] = {
         "at": datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC),
         "day": date(2025, 1, 2),
@@ -155,7 +154,7 @@ def test_values_are_told_plainly_where_json_has_no_word_for_them() -> None:
         "odd": complex(1, 2),
         "by_number": {1: "one"},
     }
-    line = line_of(lambda log: log.info("said", **values))
+    line = capture_line(lambda log: log.info("logged", **values))
     assert {name: line[name] for name in values} == {
         "at": "2025-01-02T03:04:05+00:00",
         "day": "2025-01-02",
@@ -171,61 +170,86 @@ def test_values_are_told_plainly_where_json_has_no_word_for_them() -> None:
     }
 
 
-def test_a_callers_value_under_a_name_of_ours_steps_aside() -> None:
-    line = line_of(lambda log: log.info("said", ts=1, level="high", trace="x", method_name="y"))
+def test_a_field_with_a_reserved_name_gets_an_underscore() -> None:
+    line = capture_line(lambda log: log.info("logged", ts=1, level="high", trace="x", method_name="y"))
     assert line["level"] == "info"
     assert (line["ts_"], line["level_"], line["trace_"], line["method_name"]) == (1, "high", "x", "y")
 
 
-def test_an_event_that_is_no_text_is_told_as_it_looks() -> None:
-    assert line_of(lambda log: log.info({"a": 1}))["event"] == "{'a': 1}"  # pyright: ignore[reportArgumentType]
+def test_an_event_that_is_not_text_is_logged_by_its_repr() -> None:
+    assert capture_line(lambda log: log.info({"a": 1}))["event"] == "{'a': 1}"  # pyright: ignore[reportArgumentType]
 
 
 # Exceptions -----------------------------------------------------------------------------------------------------------
 
 
-def say_with_exception(log: Log, error: BaseException) -> None:
+def log_current_exception(log: Log, error: BaseException) -> None:
     try:
         raise error
     except type(error):
         log.exception("failed", kind="mail")
 
 
-def say_with_instance(log: Log, error: BaseException) -> None:
+def log_exception_instance(log: Log, error: BaseException) -> None:
     log.error("failed", kind="mail", exc_info=raised(error))
 
 
-def say_with_triple(log: Log, error: BaseException) -> None:
+def log_exception_tuple(log: Log, error: BaseException) -> None:
     log.error("failed", kind="mail", exc_info=(type(error), raised(error), error.__traceback__))
 
 
-@pytest.mark.parametrize("say", [say_with_exception, say_with_instance, say_with_triple])
-def test_an_exception_is_its_type_its_message_and_its_trace(say: Callable[[Log, BaseException], None]) -> None:
-    line = line_of(lambda log: say(log, ValueError("no good")))
-    assert list(line) == ["ts", "level", "event", "logger", "kind", "error", "trace"]
+@pytest.mark.parametrize("write_logs", [log_current_exception, log_exception_instance, log_exception_tuple])
+def test_an_exception_is_logged_with_type_message_and_trace(write_logs: Callable[[Log, BaseException], None]) -> None:
+    line = capture_line(lambda log: write_logs(log, ValueError("no good")))
+    assert list(line) == ["ts", "level", "event", "logger", "error", "trace", "kind"]
     assert line["error"] == {"type": "ValueError", "message": "no good"}
     assert line["trace"].startswith("Traceback (most recent call last):\n")
     assert line["trace"].endswith("\nValueError: no good")
 
 
-def test_an_exception_of_a_module_has_its_name() -> None:
-    assert line_of(lambda log: log.error("failed", error=json.JSONDecodeError("bad", "x", 0)))["error"] == {
+def test_the_type_of_an_exception_includes_its_module() -> None:
+    assert capture_line(lambda log: log.error("failed", error=json.JSONDecodeError("bad", "x", 0)))["error"] == {
         "type": "json.decoder.JSONDecodeError",
         "message": "bad: line 1 column 1 (char 0)",
     }
 
 
 def test_an_error_is_always_an_object() -> None:
-    assert line_of(lambda log: log.warning("said", error="too late"))["error"] == {"message": "too late"}
-    assert line_of(lambda log: log.warning("said", error={"code": 5}))["error"] == {"code": 5}
-    both = line_of(lambda log: log.error("said", error="mine", exc_info=raised(KeyError("theirs"))))
+    assert capture_line(lambda log: log.warning("logged", error="too late"))["error"] == {"message": "too late"}
+    assert capture_line(lambda log: log.warning("logged", error={"code": 5}))["error"] == {"code": 5}
+    both = capture_line(lambda log: log.error("logged", error="mine", exc_info=raised(KeyError("theirs"))))
     assert both["error"] == {"type": "KeyError", "message": "'theirs'"}
     assert both["error_"] == "mine"
 
 
+class EmptyError(Exception):
+    """An exception that is false in a condition."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+def test_an_exception_that_is_false_is_logged() -> None:
+    assert capture_line(lambda log: log.error("failed", exc_info=raised(EmptyError("no"))))["error"]["message"] == "no"
+
+
+class UnreadableDict(dict[str, object]):
+    """A dict whose items cannot be read."""
+
+    def items(self) -> NoReturn:
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_error_that_cannot_be_read_does_not_lose_the_line(form: Form) -> None:
+    text = capture(lambda log: log.error("failed", error=UnreadableDict(a=1)), form)
+    assert "failed" in text
+    assert "<unprintable UnreadableDict>" in text
+
+
 def test_without_an_exception_there_is_no_error() -> None:
     for nothing in (None, False, True, (None, None, None)):
-        assert list(line_of(lambda log, nothing=nothing: log.info("said", exc_info=nothing))) == [
+        assert list(capture_line(lambda log, nothing=nothing: log.info("logged", exc_info=nothing))) == [
             "ts",
             "level",
             "event",
@@ -233,13 +257,13 @@ def test_without_an_exception_there_is_no_error() -> None:
         ]
 
 
-def test_a_long_trace_is_cut_in_its_middle() -> None:
+def test_a_long_trace_is_truncated_in_its_middle() -> None:
     error: BaseException = ValueError("the beginning")
     for number in range(100):
         following = ValueError(f"number {number}")
         following.__cause__ = error
         error = raised(following)
-    trace = line_of(lambda log: log.error("failed", exc_info=error))["trace"]
+    trace = capture_line(lambda log: log.error("failed", exc_info=error))["trace"]
     assert MAX_TRACE_LENGTH // 2 < len(trace) <= MAX_TRACE_LENGTH + 3
     assert trace.startswith("ValueError: the beginning")
     assert "\n…\n" in trace
@@ -250,47 +274,50 @@ def test_a_long_trace_is_cut_in_its_middle() -> None:
 
 
 @pytest.mark.parametrize("name", ["uvicorn.error", "uvicorn.access", "psycopg.pool", "asyncio", "alembic.runtime"])
-def test_a_library_writes_lines_of_the_same_shape(name: str) -> None:
+def test_library_lines_have_the_same_format(name: str) -> None:
     logger = logging.getLogger(name)
-    line = line_of(lambda _: logger.warning("pool %s: %d left", "p1", 3, extra={"left": 3, "color_message": "x"}))
+    line = capture_line(lambda _: logger.warning("pool %s: %d left", "p1", 3, extra={"left": 3, "color_message": "x"}))
     assert list(line) == ["ts", "level", "event", "logger", "left"]
     assert line | {"ts": ""} == {"ts": "", "level": "warning", "event": "pool p1: 3 left", "logger": name, "left": 3}
 
 
-def test_what_other_handlers_note_on_a_record_is_not_told_twice() -> None:
-    def say(_: Log) -> None:
+def test_attributes_set_by_other_formatters_are_left_out() -> None:
+    def write_logs(_: Log) -> None:
         other = logging.StreamHandler(io.StringIO())
         other.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         logging.getLogger("other").addHandler(other)
-        logging.getLogger("other").info("said")
+        logging.getLogger("other").info("logged")
         logging.getLogger("other").removeHandler(other)
 
-    assert list(line_of(say)) == ["ts", "level", "event", "logger"]
-    assert line_of(lambda log: log.info("said", message="mine"))["message"] == "mine"
+    assert list(capture_line(write_logs)) == ["ts", "level", "event", "logger"]
+    assert capture_line(lambda log: log.info("logged", message="mine"))["message"] == "mine"
 
 
-def test_a_librarys_exception_is_told_like_ours() -> None:
-    line = line_of(lambda _: logging.getLogger("asyncio").error("lost", exc_info=raised(OSError("gone"))))
+def test_library_exceptions_are_logged_like_ours() -> None:
+    line = capture_line(lambda _: logging.getLogger("asyncio").error("lost", exc_info=raised(OSError("gone"))))
     assert line["error"] == {"type": "OSError", "message": "gone"}
     assert line["trace"].endswith("OSError: gone")
 
 
-def test_a_librarys_text_that_does_not_fit_its_arguments_is_told_as_it_is() -> None:
-    assert line_of(lambda _: logging.getLogger("other").warning("%d rows", "many"))["event"] == "('%d rows', ('many',))"
+def test_a_library_message_that_does_not_fit_its_arguments_is_logged_unformatted() -> None:
+    assert (
+        capture_line(lambda _: logging.getLogger("other").warning("%d rows", "many"))["event"]
+        == "('%d rows', ('many',))"
+    )
 
 
 @pytest.mark.parametrize(("number", "level"), [(5, "debug"), (25, "info"), (35, "warning"), (70, "critical")])
-def test_a_librarys_own_level_has_the_name_of_the_next_below(number: int, level: str) -> None:
+def test_a_custom_level_is_logged_as_the_standard_level_below_it(number: int, level: str) -> None:
     logger = logging.getLogger("other.levels")
     logger.setLevel(1)
-    assert line_of(lambda _: logger.log(number, "said"))["level"] == level
+    assert capture_line(lambda _: logger.log(number, "logged"))["level"] == level
 
 
-def test_a_library_that_brought_a_handler_writes_once_and_through_ours() -> None:
+def test_handlers_that_a_library_installed_are_removed() -> None:
     other = io.StringIO()
     logging.getLogger("uvicorn").addHandler(logging.StreamHandler(other))
     logging.getLogger("uvicorn.access").propagate = False
-    assert line_of(lambda _: logging.getLogger("uvicorn.access").info("GET /"))["event"] == "GET /"
+    assert capture_line(lambda _: logging.getLogger("uvicorn.access").info("GET /"))["event"] == "GET /"
     assert other.getvalue() == ""
 
 
@@ -298,25 +325,25 @@ def test_a_library_that_brought_a_handler_writes_once_and_through_ours() -> None
 @pytest.mark.parametrize(
     "name", ["httpx2", "httpcore2.http11", "urllib3.connectionpool", "requests_oauthlib.oauth1_auth", "botocore.auth"]
 )
-def test_what_libraries_say_of_every_address_is_not_written_however_much_is_asked_for(name: str, level: str) -> None:
-    def say(_: Log) -> None:
+def test_urls_logged_by_libraries_are_not_written_at_any_level(name: str, level: str) -> None:
+    def write_logs(_: Log) -> None:
         for word in ("debug", "info"):
             getattr(logging.getLogger(name), word)("POST %s", "https://example.com/hooks/h1dd3n")
         logging.getLogger(name).error("it broke")
 
-    assert [json.loads(line)["event"] for line in written(say, level=level).splitlines()] == ["it broke"]
+    assert [json.loads(line)["event"] for line in capture(write_logs, level=level).splitlines()] == ["it broke"]
 
 
-def test_a_library_that_says_addresses_is_held_to_the_level_like_all_others() -> None:
-    def say(_: Log) -> None:
+def test_the_configured_level_also_limits_libraries_that_log_urls() -> None:
+    def write_logs(_: Log) -> None:
         logging.getLogger("httpx2").warning("no")
         logging.getLogger("httpx2").error("yes")
 
-    assert [json.loads(line)["event"] for line in written(say, level="error").splitlines()] == ["yes"]
+    assert [json.loads(line)["event"] for line in capture(write_logs, level="error").splitlines()] == ["yes"]
 
 
-def test_structlog_itself_writes_lines_of_the_same_shape() -> None:
-    line = line_of(lambda _: structlog.get_logger().info("said", rows=1))
+def test_lines_logged_with_structlog_directly_have_the_same_format() -> None:
+    line = capture_line(lambda _: structlog.get_logger().info("logged", rows=1))
     assert list(line) == ["ts", "level", "event", "logger", "rows"]
     assert line["logger"] == "root"
 
@@ -324,7 +351,7 @@ def test_structlog_itself_writes_lines_of_the_same_shape() -> None:
 # Configuring ----------------------------------------------------------------------------------------------------------
 
 
-def test_configuring_again_replaces_what_was() -> None:
+def test_configuring_again_replaces_the_earlier_configuration() -> None:
     first, second = io.StringIO(), io.StringIO()
     library = logging.getLogger("other")
     configure_logs(settings(), first)
@@ -339,7 +366,7 @@ def test_configuring_again_replaces_what_was() -> None:
     assert [line.split()[2:4] for line in second.getvalue().splitlines()] == [["]", "later"], ["]", "later"]]
 
 
-def test_handlers_of_others_are_left_alone() -> None:
+def test_other_handlers_of_the_root_logger_are_kept() -> None:
     other = logging.NullHandler()
     logging.getLogger().addHandler(other)
     configure_logs(settings(), io.StringIO())
@@ -349,27 +376,27 @@ def test_handlers_of_others_are_left_alone() -> None:
     assert sum(isinstance(handler, Output) for handler in root.handlers) == 1
 
 
-def test_one_name_is_one_logger_which_can_be_sent_to_another_process() -> None:
+def test_a_name_has_one_logger_which_can_be_pickled() -> None:
     assert get_log("duly.example") is log
     assert pickle.loads(pickle.dumps(log)) is log  # noqa: S301 (our own)
 
 
 def test_lines_go_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(settings())
-    log.info("said")
+    log.info("logged")
     out, err = capsys.readouterr()
-    assert (json.loads(out)["event"], err) == ("said", "")
+    assert (json.loads(out)["event"], err) == ("logged", "")
 
 
-def test_until_somebody_configures_only_warnings_are_written_and_to_stderr() -> None:
+def test_without_configuration_warnings_go_to_stderr() -> None:
     code = "from duly.logging import get_log; log = get_log('x'); log.info('no'); log.warning('yes', dsn='x')"
     ran = subprocess.run([*PYTHON, "-c", code], capture_output=True, text=True, check=True, env=plain_environment())
     assert ran.stdout == ""
     assert [json.loads(line)["event"] for line in ran.stderr.splitlines()] == ["yes"]
 
 
-def test_auto_is_json_where_nobody_watches() -> None:
-    assert json.loads(written(lambda log: log.info("said"), "auto"))["event"] == "said"
+def test_auto_is_json_without_a_terminal() -> None:
+    assert json.loads(capture(lambda log: log.info("logged"), "auto"))["event"] == "logged"
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])
@@ -378,38 +405,38 @@ def test_auto_is_pretty_on_a_terminal(no_color: str, monkeypatch: pytest.MonkeyP
     master, terminal = os.openpty()
     with open(master, "rb", buffering=0) as watched, open(terminal, "w") as stream:  # noqa: PTH123 (descriptors)
         configure_logs(settings("auto"), stream)
-        log.info("said", rows=1)
-        shown = watched.read(1000).decode()
-    assert ("\x1b[" in shown) is (not no_color)
-    assert re.search(r"^\S*\d{4}-\d\d-\d\dT\S+Z\S* \[\S*info", shown)
+        log.info("logged", rows=1)
+        output = watched.read(1000).decode()
+    assert ("\x1b[" in output) is (not no_color)
+    assert re.search(r"^\S*\d{4}-\d\d-\d\dT\S+Z\S* \[\S*info", output)
 
 
-# For people -----------------------------------------------------------------------------------------------------------
+# Pretty ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_pretty_line_has_its_keys_in_order_and_its_trace_below() -> None:
-    text = written(
+def test_a_pretty_line_has_its_fields_in_order_and_its_trace_below() -> None:
+    text = capture(
         lambda log: log.error("settle failed", zeta=1, alpha="b", exc_info=raised(ValueError("no"))), "pretty"
     )
     first, second, *_, last = text.splitlines()
-    ending = "[duly.example] zeta=1 alpha=b error='ValueError: no'"
+    ending = "[duly.example] error='ValueError: no' zeta=1 alpha=b"
     assert re.fullmatch(rf"\S+Z \[error    \] settle failed +{re.escape(ending)}", first)
     assert second == "Traceback (most recent call last):"
     assert last == "ValueError: no"
 
 
 @pytest.mark.parametrize("nasty", ["\n", "\r", "\x1b[2J", "\x9b2J", "\u2028", "\u202e", "\x85"])
-def test_nothing_in_a_pretty_line_moves_the_cursor_or_begins_another(nasty: str) -> None:
+def test_control_characters_in_a_pretty_line_are_escaped(nasty: str) -> None:
     values: dict[str, object] = {"plain": f"x{nasty}y", f"k{nasty}": 1, "nested": [f"x{nasty}y"], "error": nasty}
-    text = written(lambda log: log.info(f"x{nasty}y", **values), "pretty")
+    text = capture(lambda log: log.info(f"x{nasty}y", **values), "pretty")
     assert nasty not in text.removesuffix("\n")
     assert len(text.splitlines()) == 1
 
 
-def test_names_that_the_pretty_renderer_keeps_for_itself_are_no_trouble() -> None:
-    text = written(lambda log: log.info("said", stack=1, exception=2, logger_name=3, timestamp=4), "pretty")
+def test_field_names_reserved_by_the_console_renderer_are_renamed() -> None:
+    text = capture(lambda log: log.info("logged", stack=1, exception=2, logger_name=3, timestamp=4), "pretty")
     assert "stack_=1 exception_=2" in text
-    assert "said" in text
+    assert "logged" in text
 
 
 def nested(depth: int) -> object:
@@ -441,88 +468,88 @@ HUGE: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", HUGE)
-def test_huge_values_are_cut(kind: str, form: Form) -> None:
+def test_huge_values_are_truncated(kind: str, form: Form) -> None:
     value = HUGE[kind]()
-    text = written(lambda log: log.info("said", value=value, kind="mail"), form)
-    assert "could not be written" not in text
+    text = capture(lambda log: log.info("logged", value=value, kind="mail"), form)
+    assert "log.render_failed" not in text
     assert len(text.encode()) <= MAX_LINE_LENGTH
-    assert "said" in text
+    assert "logged" in text
 
 
-def test_a_huge_value_leaves_room_for_what_matters() -> None:
+def test_a_huge_value_leaves_room_for_the_other_fields() -> None:
     error = raised(ValueError("m" * 50_000))
-    line = line_of(lambda log: log.bind(kind="mail").error("e" * 9_000, value="v" * 50_000, exc_info=error))
+    line = capture_line(lambda log: log.bind(kind="mail").error("e" * 9_000, value="v" * 50_000, exc_info=error))
     assert line["error"]["type"] == "ValueError"
     assert line["kind"] == "mail"
     assert all(len(text) > 1_000 for text in (line["event"], line["value"], line["error"]["message"], line["trace"]))
 
 
-def test_a_line_said_with_hardly_any_stack_left_raises_nothing() -> None:
-    def down(log: Log) -> None:
-        log.info("said")
-        down(log)
+def test_logging_with_little_stack_left_raises_nothing() -> None:
+    def recurse(log: Log) -> None:
+        log.info("logged")
+        recurse(log)
 
-    def fall(log: Log) -> None:
+    def recurse_until_error(log: Log) -> None:
         with pytest.raises(RecursionError):
-            down(log)
+            recurse(log)
 
-    for line in written(fall).splitlines():
-        assert json.loads(line)  # though little of it may be left
+    for line in capture(recurse_until_error).splitlines():
+        assert json.loads(line)  # complete, or log.render_failed
 
 
 class Broken(io.StringIO):
-    """A stream that fails."""
+    """A stream whose writes fail."""
 
     def write(self, _: str) -> NoReturn:
         raise BrokenPipeError
 
 
-def test_a_stream_that_nobody_reads_any_more_stops_nobody() -> None:
+def test_a_closed_or_broken_stream_raises_nothing() -> None:
     closed = io.StringIO()
     closed.close()
     for stream in (closed, Broken()):
         configure_logs(settings("auto"), stream)
-        log.info("said")
-        logging.getLogger("other").info("said")
+        log.info("logged")
+        logging.getLogger("other").info("logged")
 
 
-@pytest.mark.parametrize(("form", "wanted"), [("json", "grün"), ("pretty", r"gr\xfcn")])
-def test_a_stream_without_our_letters_gets_the_line_all_the_same(form: Form, wanted: str) -> None:
+@pytest.mark.parametrize(("form", "wanted"), [("json", r"gr\u00fcn"), ("pretty", r"gr\xfcn")])
+def test_characters_that_the_stream_cannot_encode_are_escaped(form: Form, wanted: str) -> None:
     raw = io.BytesIO()
     configure_logs(settings(form), io.TextIOWrapper(raw, "ascii"))
     log.info("grün")
     assert wanted in raw.getvalue().decode()
 
 
-def test_lines_of_many_threads_stay_whole() -> None:
+def test_lines_of_several_threads_do_not_mix() -> None:
     threads, lines = 8, 200
     reading, writing = os.pipe()
     with open(reading, encoding="utf-8") as reader, open(writing, "w") as stream:  # noqa: PTH123 (descriptors)
         configure_logs(settings(), stream)
 
-        def say(number: int) -> None:
+        def write_logs(number: int) -> None:
             for nth in range(lines):
                 mine = log if nth % 2 else logging.getLogger("duly.example")
                 mine.info(f"{number}/{nth} " + "x" * 200)
 
-        sayers = [threading.Thread(target=say, args=(number,)) for number in range(threads)]
-        for sayer in sayers:
-            sayer.start()
-        heard = [json.loads(reader.readline())["event"].split()[0] for _ in range(threads * lines)]
-        for sayer in sayers:
-            sayer.join()
-    assert sorted(heard) == sorted(f"{number}/{nth}" for number in range(threads) for nth in range(lines))
+        writers = [threading.Thread(target=write_logs, args=(number,)) for number in range(threads)]
+        for writer in writers:
+            writer.start()
+        read = [json.loads(reader.readline())["event"].split()[0] for _ in range(threads * lines)]
+        for writer in writers:
+            writer.join()
+    assert sorted(read) == sorted(f"{number}/{nth}" for number in range(threads) for nth in range(lines))
 
 
-def test_a_line_below_the_level_costs_next_to_nothing() -> None:
+def test_a_line_below_the_level_costs_less_than_a_microsecond() -> None:
     calls = 100_000
     configure_logs(settings(level="info"), io.StringIO())
-    call, names = "log.debug('said', kind='mail', rows=1)", {"log": log}
+    call, names = "log.debug('logged', kind='mail', rows=1)", {"log": log}
     seconds = min(timeit.repeat(call, timer=time.thread_time, globals=names, number=calls))
     assert seconds / calls < 1e-6  # measured: 0.15 µs
 
 
-# No line has a secret -------------------------------------------------------------------------------------------------
+# Masking --------------------------------------------------------------------------------------------------------------
 
 SECRET_NAMES = [
     "password",
@@ -544,9 +571,9 @@ SECRET_NAMES = [
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", SECRET_NAMES)
-def test_a_secret_is_known_by_its_name(name: str, form: Form) -> None:
+def test_a_value_with_a_secret_name_is_masked(name: str, form: Form) -> None:
     values: dict[str, object] = {name: BEGINS, "nested": [{"deep": {name: [BEGINS]}}]}
-    text = written(lambda log: log.bind(**{name: BEGINS}).info("said", **values), form)
+    text = capture(lambda log: log.bind(**{name: BEGINS}).info("logged", **values), form)
     assert BEGINS not in text
     assert text.count("***") == 2
 
@@ -574,7 +601,7 @@ def test_a_secret_is_known_by_its_name(name: str, form: Form) -> None:
 )
 def test_a_secret_inside_a_text_is_masked(text: str, wanted: str) -> None:
     assert masked(text) == wanted
-    assert line_of(lambda log: log.info(text))["event"] == wanted
+    assert capture_line(lambda log: log.info(text))["event"] == wanted
 
 
 @pytest.mark.parametrize(
@@ -590,13 +617,13 @@ def test_a_secret_inside_a_text_is_masked(text: str, wanted: str) -> None:
         "duly_worker",
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_a_text_without_secrets_is_not_changed(text: str) -> None:
     assert masked(text) == text
 
 
 @dataclass
 class Thing:
-    """Something that is told by its repr."""
+    """A value that is logged by its repr."""
 
     value: object
 
@@ -613,19 +640,19 @@ planted = st.one_of(
 around = st.sampled_from(["", " ", "\n", "x", "(", "'", '"', "x" * 5_000, "ü" * 20_000, "\0"])
 PLACES: dict[str, Callable[[Log, str], object]] = {
     "event": lambda log, text: log.info(text),
-    "value": lambda log, text: log.info("said", value=text),
-    "name": lambda log, text: log.info("said", **{text: 1}),
-    "nested": lambda log, text: log.info("said", value=[{"a": (text,)}, {text: 1}, {text}]),
-    "bytes": lambda log, text: log.info("said", value=text.encode()),
-    "repr": lambda log, text: log.info("said", value=Thing([text])),
-    "repr of a repr": lambda log, text: log.info("said", value=Thing({"a": repr(text)})),
-    "bound": lambda log, text: log.bind(value=text).info("said"),
-    "exception": lambda log, text: log.error("said", exc_info=raised(ValueError(text))),
-    "cause": lambda log, text: log.error("said", exc_info=raised(ExceptionGroup("g", [KeyError(text)]))),
-    "error": lambda log, text: log.error("said", error=OSError(text)),
-    "library": lambda _, text: logging.getLogger("other").info("said %s", text),
-    "library's misfit": lambda _, text: logging.getLogger("other").info("said %d", text),
-    "library's extra": lambda _, text: logging.getLogger("other").info("said", extra={"value": text}),
+    "value": lambda log, text: log.info("logged", value=text),
+    "name": lambda log, text: log.info("logged", **{text: 1}),
+    "nested": lambda log, text: log.info("logged", value=[{"a": (text,)}, {text: 1}, {text}]),
+    "bytes": lambda log, text: log.info("logged", value=text.encode()),
+    "repr": lambda log, text: log.info("logged", value=Thing([text])),
+    "repr of a repr": lambda log, text: log.info("logged", value=Thing({"a": repr(text)})),
+    "bound": lambda log, text: log.bind(value=text).info("logged"),
+    "exception": lambda log, text: log.error("logged", exc_info=raised(ValueError(text))),
+    "cause": lambda log, text: log.error("logged", exc_info=raised(ExceptionGroup("g", [KeyError(text)]))),
+    "error": lambda log, text: log.error("logged", error=OSError(text)),
+    "library": lambda _, text: logging.getLogger("other").info("logged %s", text),
+    "library's misfit": lambda _, text: logging.getLogger("other").info("logged %d", text),
+    "library's extra": lambda _, text: logging.getLogger("other").info("logged", extra={"value": text}),
 }
 
 
@@ -636,7 +663,7 @@ PLACES: dict[str, Callable[[Log, str], object]] = {
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_planted_secret_is_never_written(place: str, form: Form, before: str, secret: str, after: str) -> None:
-    text = written(lambda log: PLACES[place](log, before + secret + after), form)
+    text = capture(lambda log: PLACES[place](log, before + secret + after), form)
     assert text
     assert BEGINS not in text
     assert ENDS not in text
@@ -651,7 +678,7 @@ def test_a_planted_secret_is_never_written(place: str, form: Form, before: str, 
         f"duly_abc123abc123_{BEGINS}{'x' * 37}",
     ],
 )
-def test_a_secret_that_the_cut_goes_through_is_masked(cut: int, secret: str) -> None:
+def test_a_secret_at_the_point_of_truncation_is_masked(cut: int, secret: str) -> None:
     assert BEGINS not in masked("token=y " + " " * (cut - 8) + secret)
 
 
@@ -659,21 +686,21 @@ def test_a_secret_that_the_cut_goes_through_is_masked(cut: int, secret: str) -> 
     "part",
     ["password", "password=", "postgres://", "postgres:", "://", "duly_", "token'", "\\", "'", "a", "=", "secret=\\"],
 )
-def test_masking_takes_time_in_proportion(part: str) -> None:
-    text = "= :// duly_ " + part * (MAX_READ_LENGTH // len(part))  # so that every rule looks at it
+def test_masking_takes_linear_time(part: str) -> None:
+    text = "= :// duly_ " + part * (MAX_READ_LENGTH // len(part))  # so that every rule is applied
     began = time.monotonic()
     masked(text)
     assert time.monotonic() - began < 2  # measured: at most 0.2 s
 
 
-# The page -------------------------------------------------------------------------------------------------------------
+# Docs -----------------------------------------------------------------------------------------------------------------
 
 
-def test_the_lines_on_the_page_are_real() -> None:
+def test_the_lines_in_the_docs_are_real() -> None:
     page = (ROOT / "docs" / "logs.md").read_text()
     examples = re.findall(r"```(?:json|text)\n(.*?)```", page, re.DOTALL)
 
-    def say(log: Log) -> None:
+    def write_logs(log: Log) -> None:
         log.info("claimed", kind="mail", rows=20, dsn="postgresql://user:pw@host/db")
         log.warning("the database did not answer", kind="mail", error=OSError("postgresql://user:pw@host/db is gone"))
         logging.getLogger("psycopg.pool").warning("rejected: %d waiting", 7)
@@ -681,4 +708,6 @@ def test_the_lines_on_the_page_are_real() -> None:
     def without_time(text: str) -> str:
         return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "", text)
 
-    assert [without_time(example) for example in examples] == [without_time(written(say, form)) for form in FORMS]
+    assert [without_time(example) for example in examples] == [
+        without_time(capture(write_logs, form)) for form in FORMS
+    ]

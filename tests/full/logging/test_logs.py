@@ -1,4 +1,4 @@
-"""A line of the log: one shape for everybody, never a failure, never too long, and never a secret."""
+"""Log lines have one format and a bounded length, contain no secrets, and logging never raises."""
 
 import json
 import logging
@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.logging import MAX_LINE_LENGTH
-from tests.fast.logging.test_logs import FORMS, Form, as_it_was, line_of, raised, written
+from tests.fast.logging.test_logs import FORMS, Form, capture, capture_line, raised, restore_logging
 
-__all__ = ["as_it_was"]
+__all__ = ["restore_logging"]
 
 
-# No line can fail -----------------------------------------------------------------------------------------------------
+# Robustness -----------------------------------------------------------------------------------------------------------
 
 
 class Hostile:
-    """Cannot be shown."""
+    """Cannot be output."""
 
     def __repr__(self) -> str:
         raise RuntimeError("no")
@@ -29,7 +29,7 @@ class Hostile:
 
 
 class Lying(dict[str, object]):
-    """Cannot be looked at."""
+    """Has items that raise."""
 
     def items(self) -> NoReturn:
         raise RuntimeError("no")
@@ -65,7 +65,7 @@ any_values = st.dictionaries(any_text.filter(lambda key: key not in ("event", "s
 
 @given(any_text, any_values)
 def test_any_line_is_json_and_within_its_length(event: str, values: dict[str, object]) -> None:
-    line = line_of(lambda log: log.info(event, **values))
+    line = capture_line(lambda log: log.info(event, **values))
     assert list(line)[:4] == ["ts", "level", "event", "logger"]
     assert line["level"] == "info"
     assert not re.search("[\0\ud800-\udfff]", json.dumps(line, ensure_ascii=False))
@@ -74,8 +74,8 @@ def test_any_line_is_json_and_within_its_length(event: str, values: dict[str, ob
 @hypothesis.settings(max_examples=30)
 @given(any_text, any_values)
 def test_any_pretty_line_is_within_its_length(event: str, values: dict[str, object]) -> None:
-    text = written(lambda log: log.info(event, **values), "pretty")
-    assert "could not be written" not in text
+    text = capture(lambda log: log.info(event, **values), "pretty")
+    assert "log.render_failed" not in text
     assert 0 < len(text.encode()) <= MAX_LINE_LENGTH
     assert len(text.splitlines()) == 1
 
@@ -83,15 +83,15 @@ def test_any_pretty_line_is_within_its_length(event: str, values: dict[str, obje
 @given(any_text, any_value)
 def test_any_line_of_a_library_is_json_and_within_its_length(event: str, value: object) -> None:
     library = logging.getLogger("other")
-    assert line_of(lambda _: library.info(event, value, extra={"value": value}))["logger"] == "other"
+    assert capture_line(lambda _: library.info(event, value, extra={"value": value}))["logger"] == "other"
 
 
 @hypothesis.settings(max_examples=50)
 @given(any_text, any_value)
 @pytest.mark.parametrize("form", FORMS)
-def test_any_exception_can_be_told(form: Form, message: str, value: object) -> None:
+def test_any_exception_can_be_logged(form: Form, message: str, value: object) -> None:
     error = raised(ValueError(message, value))
     error.add_note(message)
-    text = written(lambda log: log.error("failed", exc_info=error), form)
+    text = capture(lambda log: log.error("failed", exc_info=error), form)
     assert len(text.encode()) <= MAX_LINE_LENGTH
     assert "ValueError" in text

@@ -29,4 +29,4 @@ def capture_log_lines(level: str) -> Generator[StringIO, None, None]:
             logging.getLogger(name).setLevel(old_level)
         State.setup = setup
         for late in State.logs.values():
-            late.obey(setup)
+            late.apply(setup)
