@@ -203,5 +203,5 @@ def test_the_settings_name_the_recipient_of_alerts() -> None:
 
 
 def test_a_channel_to_a_user_needs_a_recipient() -> None:
-    with pytest.raises(ValueError, match="DULY_ALERT_CHANNEL=apprise needs somebody to tell"):
+    with pytest.raises(ValueError, match="DULY_ALERT_CHANNEL=apprise needs a recipient"):
         Settings(DULY_ALERT_CHANNEL="apprise")  # type: ignore[call-arg]
