@@ -18,8 +18,6 @@ from duly.db.embedded import EmbeddedServer
 from duly.db.queries import load_queries
 from duly.testing import TestDatabases
 
-__all__ = ["DURABLE_SETTINGS", "Server", "open_server"]
-
 SQL = load_queries(__file__, "ground.sql")
 # What a careful owner of this machine would set. Everything about durability is PostgreSQL's own default, said aloud.
 DURABLE_SETTINGS = {

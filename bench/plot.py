@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from xml.sax.saxutils import escape
 
-__all__ = ["Bar", "Point", "bars", "curves", "human", "percentiles"]
-
 LETTER = 7.0  # about as wide as a letter of this size is
 TALL = 24  # a row
 TOP = 52  # where the first row begins, below the title

@@ -12,8 +12,6 @@ from typing import Literal
 
 from duly.launcher import ROOT
 
-__all__ = ["Process", "cpu_seconds_of_server", "launch", "peak_bytes_of", "running", "stop", "wait_until"]
-
 TICKS = os.sysconf("SC_CLK_TCK")
 USER, SYSTEM, ENDED_USER, ENDED_SYSTEM, PARENT = 11, 12, 13, 14, 1  # places in /proc/<pid>/stat, after the name
 STOP_SECONDS = 15.0

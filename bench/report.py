@@ -4,8 +4,6 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-__all__ = ["Figures", "Measure", "Need", "Verdict", "as_json", "line_of", "table_of", "verdicts_of"]
-
 Figures = dict[str, float]
 
 LIKE = 2.0  # commits that cost less than so many times as much as each other were written to the same disk

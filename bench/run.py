@@ -12,8 +12,6 @@ from typing import Any, Generic, TypeVar
 from bench.ground import Server
 from bench.report import Figures, Measure, Need, as_json, line_of, table_of
 
-__all__ = ["Bench", "Scenario"]
-
 Ground = TypeVar("Ground", bound=Server)
 Sizes = TypeVar("Sizes")
 

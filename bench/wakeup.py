@@ -27,8 +27,6 @@ from duly.db.migrate import migrate
 from duly.db.migrations import Names
 from duly.testing import server_for_tests
 
-__all__ = ["main"]
-
 DATABASE = "duly_test_bench_wakeup"
 CLIENTS = (1, 16)
 WINDOW_SECONDS = 0.05

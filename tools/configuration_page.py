@@ -5,8 +5,6 @@ from typing import cast
 from duly.configuration import Section
 from duly.settings import Settings, describe_accepted, variable_names
 
-__all__ = ["render_page"]
-
 BEGINNING = """\
 # Settings
 

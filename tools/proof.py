@@ -22,8 +22,6 @@ from pathlib import Path
 
 from duly.launcher import ROOT
 
-__all__ = ["SECTIONS", "Section", "run_proof"]
-
 PAGE = ROOT / "docs" / "figures" / "proof.md"
 DATA = ROOT / "docs" / "figures" / "proof.data.json"
 SECONDS = 1800  # of a section

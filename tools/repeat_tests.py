@@ -22,8 +22,6 @@ from pathlib import Path
 from duly.launcher import ROOT
 from tools.proof import commit
 
-__all__ = ["Run", "main"]
-
 TIERS = {"fast": [], "full": ["--full"], "rest": ["--rest"], "gate": ["--gate"]}
 HOG = "while True: sum(range(10_000))"
 HOGS = 2

@@ -20,8 +20,6 @@ from pathlib import Path
 from duly.launcher import ROOT
 from duly.testing import FOREIGN_DATABASE_VARIABLES
 
-__all__ = ["main"]
-
 TESTS_PER_PROCESSOR = 2  # most of them wait for a server or a process most of the time
 # Compiling every test in every process costs as much as importing all they use.
 NOT_FOR_TESTS = (*FOREIGN_DATABASE_VARIABLES, "PYTHONDONTWRITEBYTECODE")

@@ -11,8 +11,6 @@ from duly.configuration.engine import OUR_SCHEMAS
 from duly.db.migrate import script_directory
 from duly.db.migrations import DIRECTORY, Names, fill, prelude
 
-__all__ = ["compile_migrations"]
-
 HEADER = """\
 -- Compiled from the Alembic revision {revision} by duly; do not edit.
 

@@ -14,8 +14,6 @@ from bench.figures.record import Record, Start
 from bench.report import verdicts_of
 from duly.launcher import ROOT
 
-__all__ = ["main", "write_figures"]
-
 HOME = ROOT / "docs" / "figures"
 DATA = ".data.json"
 

@@ -8,8 +8,6 @@ from bench.figures.record import Record
 from bench.plot import Bar, Point, bars, curves, percentiles
 from bench.report import Figures, Need
 
-__all__ = ["pictures_of"]
-
 OURS = "duly"
 RATE = "per_second"
 WAITS = {"p50_ms": "p50", "p95_ms": "p95", "p99_ms": "p99"}

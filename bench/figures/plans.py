@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-__all__ = ["NAMES", "ROUNDS", "Extent", "words_of_plan"]
-
 
 class Extent(StrEnum):
     """How much is measured."""

@@ -16,8 +16,6 @@ from bench.report import Measure, Need
 from duly import __version__
 from duly.launcher import ROOT
 
-__all__ = ["Record", "Start", "commit_here", "kernel_release", "machine_here", "versions_here"]
-
 PACKAGES = ("psycopg", "uvloop", "asyncpg", "pgqueuer", "procrastinate")
 GIGABYTE = 1e9
 

@@ -7,8 +7,6 @@ from bench.ingest.scenarios import CHOICES, SCENARIOS, SIDES, Sizes
 from bench.ingest.worker import BATCH, SLOTS
 from bench.run import Bench
 
-__all__ = ["BENCH", "main"]
-
 BENCH = Bench(
     prog="duly bench ingest",
     description="Ingest beside a bare program.",

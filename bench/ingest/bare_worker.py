@@ -30,8 +30,6 @@ from duly.lease.operations import render, render_settle
 from duly.lease.owner import new_owner
 from duly.settings import load_settings
 
-__all__ = ["main"]
-
 REST_SECONDS = 0.05
 SCHEMA = "schedule_ingest"
 OF = capture_session()

@@ -11,8 +11,6 @@ from uuid import UUID
 
 from duly.apps.ingest.canonical import Snapshot, canonicalize
 
-__all__ = ["DAYS", "SEED", "SHIFTS", "Kind", "Known", "Shown", "known_days", "known_user", "shown"]
-
 DAYS = 1000  # that are known of one person, at most
 SHIFTS = 5  # of a day
 CUSTOMERS = 5000

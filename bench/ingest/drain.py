@@ -13,8 +13,6 @@ from bench.ingest.ground import Ground
 from bench.processes import Process, running, wait_until
 from bench.report import Figures
 
-__all__ = ["Waiting", "measure_drain"]
-
 WARM_WAVE = 40  # sessions
 LOOK_SECONDS = 0.25  # how often we ask whether all is done: when it was, the database tells
 MICRO = 1e6

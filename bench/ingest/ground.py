@@ -15,8 +15,6 @@ from bench.ingest.content import DAYS, known_days, known_user
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
 
-__all__ = ["WORKER", "Ground", "fill", "open_ground"]
-
 WORKER = "duly_worker"
 
 

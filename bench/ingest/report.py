@@ -3,8 +3,6 @@
 from bench.ingest.scenarios import BARE, FEW, MANY, OURS
 from bench.report import Need
 
-__all__ = ["NEEDS"]
-
 NEEDS = (
     Need("drain", "of a bare loop's rate", OURS, least=0.5, peer=BARE),
     Need("grown", "many, of the rate with few", MANY, least=0.8, limit=1.2, peer=FEW),

@@ -7,8 +7,6 @@ from bench.ingest.ground import Ground
 from bench.report import Figures
 from bench.run import Scenario
 
-__all__ = ["BARE", "CHOICES", "FEW", "MANY", "OURS", "SCENARIOS", "SIDES", "Sizes"]
-
 OURS, BARE = "duly", "bare"
 FEW, MANY = "few days", "many days"
 SIDES = (OURS, BARE, FEW, MANY)

@@ -12,8 +12,6 @@ from bench.ingest.content import Known, Shown
 from duly.apps.ingest.canonical import CANONICALIZER
 from duly.db.queries import load_queries
 
-__all__ = ["add_known", "add_sessions", "get_drain", "is_something_left", "silence_triggers", "vacuum"]
-
 SQL = load_queries(__file__)
 
 

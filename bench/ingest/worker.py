@@ -14,8 +14,6 @@ from duly.logging import configure_logs
 from duly.settings import Settings, load_settings
 from duly.worker.runner import run_worker
 
-__all__ = ["BATCH", "SLOTS", "main"]
-
 BATCH = 200  # sessions in one statement, for both sides
 SLOTS = 2 * BATCH  # two cycles, each of which may hold a full batch
 

@@ -13,8 +13,6 @@ from bench.ledger.scenarios import SCENARIOS, SEED, Scenario, Sizes
 from bench.ledger.side import NAMES, OURS, side_of
 from bench.report import Measure, as_json, line_of, table_of
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Measure, say each figure as it comes, and print the table."""

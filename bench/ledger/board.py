@@ -5,8 +5,6 @@ import time
 from pathlib import Path
 from typing import Self
 
-__all__ = ["Board"]
-
 NUMBER_BYTES = 8
 
 

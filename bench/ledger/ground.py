@@ -12,8 +12,6 @@ from bench.ledger.side import OURS, Side, side_of
 from duly.db.admin import create_database
 from duly.db.queries import load_queries
 
-__all__ = ["Ground", "asking_what_is_left", "open_ground"]
-
 SQL = load_queries(__file__)
 
 

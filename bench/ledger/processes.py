@@ -9,8 +9,6 @@ from pathlib import Path
 from bench.ledger.board import Board
 from bench.processes import Process, launch, stop
 
-__all__ = ["WorkerProcess", "start_workers"]
-
 
 @dataclass(frozen=True)
 class WorkerProcess(Process):

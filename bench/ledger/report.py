@@ -5,8 +5,6 @@ from functools import partial
 from bench.ledger.side import OURS
 from bench.report import Need
 
-__all__ = ["NEEDS"]
-
 of_ours = partial(Need, side=OURS)
 
 NEEDS = (

@@ -18,8 +18,6 @@ from bench.ledger.side import BATCH, NAMES, OURS, UNCOUNTED, Client, Side
 from bench.processes import wait_until
 from bench.report import Figures
 
-__all__ = ["SCENARIOS", "SEED", "Scenario", "Sizes"]
-
 WARM_WAVE = 20  # jobs
 MOST_WAVES = 50
 REST_SECONDS = 0.3  # after warming up: what was buffered is flushed, what was awake rests

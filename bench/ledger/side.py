@@ -13,8 +13,6 @@ from psycopg.conninfo import conninfo_to_dict
 
 from bench.ledger.board import Board
 
-__all__ = ["BATCH", "NAMES", "OURS", "UNCOUNTED", "Client", "Side", "address_of", "side_of"]
-
 OURS = "duly"
 NAMES = (OURS, "pgqueuer", "procrastinate")
 UNCOUNTED = -1  # the number of a job whose start nobody asks for

@@ -20,8 +20,6 @@ from duly.logging import configure_logs
 from duly.settings import load_settings
 from duly.worker.runner import run_worker
 
-__all__ = ["SIDE"]
-
 TUNING = Tuning(slots=2 * BATCH, batch=BATCH)  # two cycles, each of which may hold a full batch
 BOARD: list[Board] = []
 API, WORKER = "duly_api", "duly_worker"

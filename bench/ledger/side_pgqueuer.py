@@ -19,8 +19,6 @@ from pgqueuer.queries import Queries
 from bench.ledger.board import Board
 from bench.ledger.side import BATCH, UNCOUNTED, Client, Side, address_of
 
-__all__ = ["SIDE"]
-
 NOOP = "noop"
 
 

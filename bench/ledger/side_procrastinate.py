@@ -10,8 +10,6 @@ from procrastinate import App, PsycopgConnector
 from bench.ledger.board import Board
 from bench.ledger.side import UNCOUNTED, Client, Side
 
-__all__ = ["SIDE"]
-
 CONCURRENCY = 20
 
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from bench.ledger.board import Board
 from bench.ledger.side import side_of
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Work until a SIGTERM."""

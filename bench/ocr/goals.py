@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from bench.ocr.score import Score
 
-__all__ = ["GOALS", "Goal", "find_failed_goals"]
-
 
 @dataclass(frozen=True)
 class Goal:

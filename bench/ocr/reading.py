@@ -23,8 +23,6 @@ from duly.executors.call import Call, Executor
 from duly.outcomes import Failed
 from duly.storage.photo import decode_photo
 
-__all__ = ["YEAR", "Reading", "ReadingCache", "ScreenReader"]
-
 MEGABYTE = 1024 * 1024
 YEAR = 2026  # of dates without a year
 RESET_PEAK_RSS = "5"  # written to clear_refs to reset the peak

@@ -6,8 +6,6 @@ from dataclasses import dataclass, fields
 
 from duly.apps.ingest.ocr.reader import RecognisedDay
 
-__all__ = ["Score", "score_day", "to_rows", "total"]
-
 SWEDISH_LETTERS = frozenset("åäöÅÄÖ")
 ShiftFields = Sequence[str]
 

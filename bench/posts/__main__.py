@@ -7,8 +7,6 @@ from bench.posts.scenarios import CHOICES, SCENARIOS, SIDES, Sizes
 from bench.posts.worker import BATCH, SLOTS
 from bench.run import Bench
 
-__all__ = ["BENCH", "main"]
-
 BENCH = Bench(
     prog="duly bench posts",
     description="Posts beside a bare program.",

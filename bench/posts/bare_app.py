@@ -22,8 +22,6 @@ from pydantic import BaseModel
 from duly.db.queries import load_queries
 from duly.settings import load_settings
 
-__all__ = ["main"]
-
 SQL = load_queries(__file__, "bare_app.sql")
 
 

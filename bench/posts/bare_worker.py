@@ -23,8 +23,6 @@ from duly.lease.operations import render, render_settle
 from duly.lease.owner import new_owner
 from duly.settings import load_settings
 
-__all__ = ["main"]
-
 LEASE_SECONDS = 60.0
 REST_SECONDS = 0.05
 CLAIM = render(POST, "claim")

@@ -6,8 +6,6 @@ import time
 from collections.abc import Sequence
 from typing import cast
 
-__all__ = ["Channel", "request_of", "send_all"]
-
 LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 END = b"\r\n\r\n"
 

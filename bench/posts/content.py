@@ -6,8 +6,6 @@ import orjson
 
 from duly.apps.posts.rules import RulesAnalyzer
 
-__all__ = ["CAPTIONS", "sample_reading"]
-
 CAPTIONS = [
     "Best day ever at the beach with the whole family! ☀️❤️",
     "Solen skiner och kaffet är gott, vad mer kan man begära?",

@@ -15,8 +15,6 @@ from bench.posts.content import sample_reading
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
 
-__all__ = ["API", "WORKER", "Ground", "fill", "open_ground"]
-
 API, WORKER = "duly_api", "duly_worker"
 CHUNK = 100_000  # stored posts in one statement
 DAYS = 50  # on each of which every author of stored posts had one

@@ -27,8 +27,6 @@ from bench.report import Figures
 from duly.accounts.model import hash_secret, new_secret, parse_key_prefix
 from duly.apps.posts.model import permanent_name
 
-__all__ = ["BARE_APP", "OUR_APP", "PHOTO_BYTES", "measure_intents"]
-
 OUR_APP, BARE_APP = "duly", "bench.posts.bare_app"
 PHOTO_BYTES = 100_000
 PATH = "/v1/createPostIntent"

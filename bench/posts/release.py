@@ -15,8 +15,6 @@ from bench.posts.ground import Ground
 from bench.processes import Process, running, wait_until
 from bench.report import Figures
 
-__all__ = ["Due", "measure_release"]
-
 WARM_WAVE = 20  # posts
 MAX_TRIES = 4
 LEAD_SECONDS = 1.5  # to make posts before the first is due,

@@ -3,8 +3,6 @@
 from bench.posts.scenarios import BARE, FEW, MANY, OURS
 from bench.report import Need
 
-__all__ = ["NEEDS"]
-
 NEEDS = (
     Need("release", "of a bare loop's rate", OURS, least=0.5, peer=BARE),
     Need("release", "p95 of the lag in seconds", OURS, limit=60.0, figure="lag_p95_s", absolute=True),

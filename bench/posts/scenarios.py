@@ -8,8 +8,6 @@ from bench.posts.release import Due, measure_release
 from bench.report import Figures
 from bench.run import Scenario
 
-__all__ = ["BARE", "CHOICES", "FEW", "MANY", "OURS", "SCENARIOS", "SIDES", "Sizes"]
-
 OURS, BARE = "duly", "bare"
 FEW, MANY = "few stored", "many stored"
 SIDES = (OURS, BARE, FEW, MANY)

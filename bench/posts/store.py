@@ -10,19 +10,6 @@ from psycopg.rows import dict_row, scalar_row
 from bench.posts.content import CAPTIONS
 from duly.db.queries import load_queries
 
-__all__ = [
-    "add_authors",
-    "add_people",
-    "add_stored",
-    "add_waiting",
-    "count_intents",
-    "get_release",
-    "is_something_left",
-    "read_clock",
-    "silence_triggers",
-    "vacuum",
-]
-
 SQL = load_queries(__file__)
 AN_HOUR = timedelta(hours=1)
 

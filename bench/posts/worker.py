@@ -11,8 +11,6 @@ from duly.logging import configure_logs
 from duly.settings import load_settings
 from duly.worker.runner import run_worker
 
-__all__ = ["BATCH", "SLOTS", "main"]
-
 BATCH = 1000  # posts in one statement, for both sides
 SLOTS = 2 * BATCH  # two cycles, each of which may hold a full batch
 

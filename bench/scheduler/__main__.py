@@ -7,8 +7,6 @@ from bench.scheduler.report import NEEDS
 from bench.scheduler.scenarios import CHOICES, SCENARIOS, SIDES, Sizes
 from bench.scheduler.sending import BATCH
 
-__all__ = ["BENCH", "main"]
-
 BENCH = Bench(
     prog="duly bench scheduler",
     description="A pass beside many schedules, and sending beside a bare program.",

@@ -14,8 +14,6 @@ from bench.scheduler import store
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
 
-__all__ = ["WORKER", "Ground", "open_ground", "worker_dsn"]
-
 WORKER = "duly_worker"
 SCHEDULES_EACH = 100
 

@@ -15,8 +15,6 @@ from duly.apps.scheduler.work import ScheduleWork, remind
 from duly.db.pool import connect
 from duly.lease.work import Finished, StopSignal, Tuning
 
-__all__ = ["AT_ONCE", "measure_due", "measure_pass"]
-
 AT_ONCE = 200
 TIMES = 500
 MANY_RUNS = 200_000  # with fewer the server may rather read a month as it is

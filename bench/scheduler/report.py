@@ -3,8 +3,6 @@
 from bench.report import Need
 from bench.scheduler.scenarios import BARE, FEW, MANY, OURS, SOME
 
-__all__ = ["NEEDS"]
-
 NEEDS = (
     Need("pass", "some, of the rate with few", SOME, least=0.7, limit=1.3, peer=FEW),
     Need("pass", "many, of the rate with few", MANY, least=0.7, limit=1.3, peer=FEW),

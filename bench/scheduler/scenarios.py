@@ -8,8 +8,6 @@ from bench.scheduler.ground import Ground
 from bench.scheduler.passes import measure_due, measure_pass
 from bench.scheduler.sending import measure_sending
 
-__all__ = ["BARE", "CHOICES", "FEW", "MANY", "OURS", "SCENARIOS", "SIDES", "SOME", "Sizes"]
-
 OURS, BARE = "duly", "bare"
 FEW, SOME, MANY = "few", "some", "many"
 SIDES = (OURS, BARE, FEW, SOME, MANY)

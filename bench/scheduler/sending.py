@@ -15,8 +15,6 @@ from duly.outbox.channel import OutboundMessage, UncertainPolicy
 from duly.outbox.sender import SendWork
 from duly.outbox.states import OUTBOX
 
-__all__ = ["BATCH", "measure_sending"]
-
 BATCH = 500
 
 

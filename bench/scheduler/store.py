@@ -8,23 +8,6 @@ from psycopg import Connection
 
 from duly.db.queries import load_queries
 
-__all__ = [
-    "add_messages",
-    "add_people",
-    "add_runs",
-    "add_schedules",
-    "bare_claim",
-    "bare_settle",
-    "explain_due",
-    "find_due",
-    "make_due",
-    "make_months",
-    "make_remindable",
-    "mind_triggers",
-    "silence_triggers",
-    "vacuum",
-]
-
 SQL = load_queries(__file__)
 AnyConnection = Connection[Any]
 

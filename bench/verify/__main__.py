@@ -5,8 +5,6 @@ from bench.verify.ground import open_ground
 from bench.verify.report import NEEDS
 from bench.verify.scenarios import CHOICES, SCENARIOS, SIDES, Sizes
 
-__all__ = ["BENCH", "main"]
-
 BENCH = Bench(
     prog="duly bench verify",
     description="Every law over the histories of all domains.",

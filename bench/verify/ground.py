@@ -13,8 +13,6 @@ from duly.db.admin import create_database
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
 
-__all__ = ["Filled", "Ground", "fill", "open_ground"]
-
 # Of a hundred events so many are of jobs; the rest is told in `fill`. A job has 3.15 of them, most others three.
 OF_JOBS, EVENTS_OF_A_JOB = 0.51, 3.15
 EVENTS_OF_A_PERSON = 10_000

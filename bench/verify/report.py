@@ -3,6 +3,4 @@
 from bench.report import Need
 from bench.verify.scenarios import OURS
 
-__all__ = ["NEEDS"]
-
 NEEDS = (Need("check", "seconds", OURS, limit=180, figure="check_s", absolute=True),)

@@ -12,8 +12,6 @@ from bench.verify.ground import Ground
 from duly.verify import INVARIANTS, check
 from duly.verify.contract import CONTRACTS
 
-__all__ = ["CHOICES", "OURS", "SCENARIOS", "SIDES", "Sizes"]
-
 OURS = "duly"
 SIDES = (OURS,)
 SCHEMAS = tuple(schema for several in CONTRACTS.values() for schema in several)

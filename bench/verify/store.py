@@ -6,26 +6,6 @@ from psycopg import Connection
 
 from duly.db.queries import load_queries
 
-__all__ = [
-    "add_answers",
-    "add_captures",
-    "add_days",
-    "add_job_events",
-    "add_jobs",
-    "add_messages",
-    "add_notifications",
-    "add_people",
-    "add_posts",
-    "add_runs",
-    "add_schedules",
-    "add_transitions",
-    "count_events",
-    "make_months",
-    "mind_triggers",
-    "silence_triggers",
-    "vacuum",
-]
-
 SQL = load_queries(__file__)
 AnyConnection = Connection[Any]
 

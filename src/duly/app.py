@@ -47,9 +47,6 @@ from duly.jobs.validation import (
 from duly.jobs.work import Handler
 from duly.outcomes import Creation
 
-__all__ = ["App", "AsyncEnqueuer", "EnqueueOptions", "Enqueuer", "JobType"]
-
-
 MAX_BYTES = 2**63 - 1
 NAMED_PARAMETERS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 

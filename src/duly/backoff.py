@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 
 from duly.errors import InvalidArgument
 
-__all__ = ["MAX_SECONDS", "Backoff", "BackoffPolicy"]
-
 JITTER = (0.8, 1.2)
 MAX_SECONDS = 366 * 86_400.0  # more than a year is a mistake, and far more overflows a timestamp
 

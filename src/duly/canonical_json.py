@@ -22,19 +22,6 @@ import rfc8785
 
 from duly.errors import InvalidArgument
 
-__all__ = [
-    "MAX_BYTES",
-    "MAX_DEPTH",
-    "MAX_NUMBER",
-    "Json",
-    "canonical_bytes",
-    "checked_json",
-    "checked_json_bytes",
-    "checked_json_digest",
-    "digest",
-    "digest_hex",
-]
-
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
 MAX_BYTES = 1024 * 1024

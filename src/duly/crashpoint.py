@@ -19,8 +19,6 @@ from collections.abc import Callable
 
 from duly.errors import Misconfigured
 
-__all__ = ["CRASHPOINTS", "VARIABLE", "arm", "crashpoint"]
-
 VARIABLE = "DULY_CRASHPOINT"
 KILLED = 137
 CRASHPOINTS: frozenset[str] = frozenset(

@@ -11,21 +11,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from duly.formatting import format_time, pluralize
 
-__all__ = [
-    "ALIVE_SECONDS",
-    "LOCKED",
-    "MAX_AHEAD",
-    "Cause",
-    "Explanation",
-    "convert_times",
-    "describe_missing_holder",
-    "describe_no_worker",
-    "find_explanation",
-    "format_ahead",
-    "format_live_workers",
-    "format_names",
-]
-
 ALIVE_SECONDS = 30.0  # a worker writes its `seen_at` every 10 s
 MAX_AHEAD = 10_000  # rows ahead are counted up to this number
 MAX_NAMED = 3

@@ -13,8 +13,6 @@ import sys
 from duly import launcher
 from duly.errors import MissingExtra
 
-__all__ = ["install", "require"]
-
 MODULES = {
     "ai": ("openai", "vaderSentiment"),
     "apprise": ("apprise",),

@@ -5,8 +5,6 @@ import re
 import shlex
 from datetime import datetime
 
-__all__ = ["COMMAND_VARIABLE", "format_duration", "format_time", "pluralize", "rewrite_commands"]
-
 COMMAND_VARIABLE = "DULY_COMMAND"  # how the user invoked duly; set by the launcher, or by the command itself
 COMMAND_NAMES = (
     *("bench", "bot", "chaos", "check", "doctor", "expenses", "ingest", "jobs", "keys", "lock", "migrate"),

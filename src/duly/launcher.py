@@ -27,8 +27,6 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ALL", "CORE", "EXTRAS", "SetupFailed", "main", "name_of", "prepare", "sections", "write_whole"]
-
 ROOT = Path(__file__).resolve().parents[2]
 CORE, ALL = "core", "all"
 EXTRAS = ("ai", "apprise", "ocr", "telegram")

@@ -26,30 +26,6 @@ from duly.canonical_json import MAX_BYTES, Json, checked_json
 from duly.errors import DulyError, InvalidArgument, InvalidResult
 from duly.tracebacks import format_traceback
 
-__all__ = [
-    "MAX_TEXT_LENGTH",
-    "RAISABLE",
-    "UNSTORABLE",
-    "Cancelled",
-    "Created",
-    "Creation",
-    "Done",
-    "Existing",
-    "Failed",
-    "GiveUp",
-    "Later",
-    "Outcome",
-    "Released",
-    "Settled",
-    "Stopped",
-    "checked_result",
-    "clean_text",
-    "error_code_for",
-    "failure_from_exception",
-    "invalid_result",
-    "outcome_from_exception",
-]
-
 MAX_TEXT_LENGTH = 2048
 MAX_CODE_LENGTH = 64
 CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")

@@ -15,8 +15,6 @@ import orjson
 from duly.errors import InvalidArgument
 from duly.outcomes import UNSTORABLE
 
-__all__ = ["MAX_ROWS", "Page", "build_page", "checked_limit", "decode_cursor", "encode_cursor"]
-
 MAX_ROWS = 1000
 MAX_CURSOR_LENGTH = 512
 

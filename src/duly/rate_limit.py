@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from duly.errors import RateLimited
 
-__all__ = ["RETRY_SECONDS", "RateLimiter"]
-
 MAX_CALLERS = 10_000
 RETRY_SECONDS = 1  # by then the bucket has at least one token again
 

@@ -9,8 +9,6 @@ from pathlib import PurePath
 from typing import Any, cast
 from uuid import UUID
 
-__all__ = ["Json", "Redactor", "Trace", "masked", "to_text"]
-
 MAX_TRACE_LENGTH = 8_192  # characters, as the limits below
 MAX_TEXT_LENGTH = 4_096
 MAX_KEY_LENGTH = 100

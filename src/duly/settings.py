@@ -19,16 +19,6 @@ from duly.apps.scheduler.settings import SchedulerSettings
 from duly.configuration import accepted_values, set_variable, variables
 from duly.errors import Misconfigured
 
-__all__ = [
-    "Settings",
-    "describe_accepted",
-    "is_for_tests",
-    "load_settings",
-    "unknown_variables",
-    "variable_names",
-    "variable_read_for",
-]
-
 MAX_SHOWN_CHARACTERS = 100
 PREFIX = "DULY_"
 INTERNAL = re.compile(r"DULY_(COMMAND|CRASHPOINT|LIFELINE|PYTHON|UPDATE_GOLDEN|TEST_\w+)")  # read, but no settings

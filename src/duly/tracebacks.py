@@ -5,15 +5,6 @@ import traceback
 from pathlib import Path
 from types import FrameType
 
-__all__ = [
-    "MAX_TRACEBACK_BYTES",
-    "format_stack",
-    "format_traceback",
-    "strip_own_frames",
-    "strip_own_lines",
-    "truncate_text",
-]
-
 MAX_TRACEBACK_BYTES = 16_384
 ELLIPSIS = "\n…\n"
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")

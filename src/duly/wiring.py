@@ -26,18 +26,6 @@ if TYPE_CHECKING:
     from duly.apps.ingest.session_results import SessionResults
     from duly.apps.ingest.states import States
 
-__all__ = [
-    "WORKS",
-    "check_input",
-    "find_session_results",
-    "fixture_path",
-    "load_app",
-    "ocr_runner",
-    "photographs",
-    "states_of",
-    "works_of",
-]
-
 READ_AHEAD = 8  # sessions; the rest are left to other workers
 
 

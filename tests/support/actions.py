@@ -17,8 +17,6 @@ from duly.testing.clock import read_clock
 from duly.verify import check
 from duly.worker.runner import Worker
 
-__all__ = ["Actions", "Admin", "Connection", "working"]
-
 Admin = psycopg.Connection[Any]
 Connection = AsyncConnection[Any]
 WAIT_SECONDS = 60.0

@@ -30,21 +30,6 @@ from duly.settings import Settings
 from duly.storage import ObjectStore, open_object_store
 from tests.support.tiers import is_fast_test_running
 
-__all__ = [
-    "ALL",
-    "SECONDS",
-    "api_of",
-    "api_on",
-    "as_owner",
-    "client_for",
-    "key_for",
-    "request_until_rate_limited",
-    "running",
-    "served",
-    "served_on",
-    "temporary_object_store",
-]
-
 SECONDS = 60.0
 ALL = ("ledger:read", "ledger:write")
 Answer = TypeVar("Answer")

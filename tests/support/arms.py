@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Arm", "arms_of"]
-
 TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|%%|%\(\w+\)s|\w+|[(),]|<>|\S")
 CLAUSES = {"where", "having", "on", "when", "then", "else"}
 ENDS = {"select", "from", "join", "left", "full", "cross", "union", "group", "window", "order", "offset", "limit"}

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["CONTRACT", "OWNERS", "PHASE_3", "PLAIN", "PLAIN_WITH_POINTER", "Backend"]
-
 
 @dataclass(frozen=True)
 class Backend:

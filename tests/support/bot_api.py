@@ -24,8 +24,6 @@ from typing import Any, Self, TypeVar
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
 
-__all__ = ["TOKEN", "ApiError", "Call", "FakeTelegram", "FakeUser", "Json", "ProxyResponse", "Query"]
-
 TOKEN = "123456:AAE_0123456789abcdefghijklmnopqrstu"  # noqa: S105 (not a real one)
 BOT_ID = 123456
 SECONDS = 60.0

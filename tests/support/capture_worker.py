@@ -15,8 +15,6 @@ from duly.lease.work import Tuning, Work
 from tests.support.processes import pause, print_line
 from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
 
-__all__ = ["EXITED", "TUNING", "CaptureWorkerPool", "Way", "day_of", "users"]
-
 TUNING = Tuning(lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100)
 RULES = CaptureOptions()
 A_THOUSAND = 1000

@@ -18,8 +18,6 @@ from duly.errors import DulyError
 from tests.support.processes import PYTHON, Program, plain_environment
 from tests.support.tiers import is_fast_test_running
 
-__all__ = ["DULY", "CommandLine", "load_all_commands"]
-
 DULY = (*PYTHON, "-m", "duly")
 setattr(typer.testing, "_get_command", cache(get_command))  # noqa: B010 (CliRunner builds all commands every time: 25 ms)
 

@@ -26,8 +26,6 @@ from tests.support.contract_database import database_for_tests
 from tests.support.ingest.actions import CaptureActions
 from tests.support.processes import plain_environment
 
-__all__ = ["ContractCase", "in_many"]
-
 MAIN = ROOT / "main.py"
 A_PERSON = "select coalesce(max(user_id), 0) + 1 from HOME.capture_session"
 ADD = (  # as the contract has the columns: none has a default

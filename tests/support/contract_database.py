@@ -27,8 +27,6 @@ from duly.errors import NotATestDatabase, NotMigrated
 from duly.settings import is_for_tests, load_settings
 from duly.testing.databases import TestDatabases, build_test_template, database_prefix, open_server, shared_directory
 
-__all__ = ["database_for_tests", "given_database"]
-
 VARIABLES = ("TEST_DATABASE_URL", "DATABASE_URL")
 RUN_HOME = "DULY_TEST_RUN_HOME"  # of pytest
 PLACE = Path("/tmp")  # short enough for a socket

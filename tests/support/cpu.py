@@ -11,8 +11,6 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["CpuMeter", "descendants", "seconds_of"]
-
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 CPU_FIELDS = slice(11, 15)  # utime, stime, cutime, cstime in /proc/<pid>/stat, counted after the command's name
 

@@ -4,8 +4,6 @@ import os
 import signal
 from typing import NoReturn
 
-__all__ = ["die_of"]
-
 
 def die_of(_: bytes) -> NoReturn:
     """Die of a picture."""

@@ -33,8 +33,6 @@ from duly.crashpoint import VARIABLE, arm
 from duly.executors.child import exit_when_orphaned
 from tests.support.processes import PYTHON, SECONDS, Program, plain_environment
 
-__all__ = ["ROOT", "ForkedProcess", "ForkedProgram", "Request"]
-
 ROOT = str(Path(__file__).parents[2])
 CONFORMANCE = ("tests.support.conformance.worker", "tests.support.conformance.claim_all")
 ONLY_AT_EXEC = ("LD_", "FAKETIME", "TZ")  # variables that the loader and the C library read once: a fork is too late

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from duly.launcher import ROOT
 
-__all__ = ["GOLDEN", "check_golden", "golden_change"]
-
 GOLDEN = ROOT / "tests" / "golden"
 
 

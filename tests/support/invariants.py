@@ -18,8 +18,6 @@ from duly.launcher import ROOT
 from duly.verify.contract import CONTRACTS, Difference, compare
 from duly.verify.invariants import INVARIANTS, Invariant, render_statement
 
-__all__ = ["LAWFUL", "about", "broken_in", "changed_in", "is_lawful", "is_of_the_tests_clock", "is_story", "laws_about"]
-
 # What these packages do, people and workers do: the invariants hold afterwards. Tests of no package are the contracts'.
 LAWFUL = (
     *("apps", "cli", "demo", "examples", "faults", "http", "integrations"),

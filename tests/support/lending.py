@@ -23,8 +23,6 @@ from psycopg.conninfo import make_conninfo
 from duly.db.admin import clone_database, drop_database, rename_database
 from duly.testing import TestDatabases
 
-__all__ = ["Lender"]
-
 Admin = psycopg.Connection[Any]
 MOST_BYTES = 2_000_000  # a table or index that grew beyond keeps its shape when emptied: the next test would notice
 

@@ -6,8 +6,6 @@ from contextlib import contextmanager
 
 import psycopg
 
-__all__ = ["supabase_turn", "wait_until_blocked"]
-
 SECONDS = 30.0
 SUPABASE_TURN = 0x73757061
 

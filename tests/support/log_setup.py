@@ -6,8 +6,6 @@ from contextlib import contextmanager
 
 from duly.logging import LOUD_LIBRARIES, WITH_ADDRESSES, Output, State
 
-__all__ = ["restored_logging"]
-
 LIBRARIES = (*WITH_ADDRESSES, *LOUD_LIBRARIES)
 
 

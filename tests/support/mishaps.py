@@ -6,8 +6,6 @@ import threading
 
 import duly
 
-__all__ = ["BEGAN", "GO_ON", "app"]
-
 app = duly.App()
 BEGAN = threading.Event()  # a handler that waits for GO_ON has begun
 GO_ON = threading.Event()

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from duly.launcher import ROOT
 
-__all__ = ["CANNOT_RUN", "RUN_ELSEWHERE", "Block", "Command", "blocks", "blocks_run_as_shell", "commands_of"]
-
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LANGUAGES = ("console", "sh", "python", "sql")
 PROMPT = "$ "

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["JIT_ABOVE_COST", "check_plan"]
-
 JIT_ABOVE_COST = 100_000  # PostgreSQL's default: it compiles what looks more expensive
 COST = re.compile(r"cost=[\d.]+\.\.([\d.]+)")
 

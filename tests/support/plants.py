@@ -4,8 +4,6 @@ The name of a violation is that of the law it breaks, and of no other; where a l
 follow after a colon. Each is one text of statements, run in one transaction.
 """
 
-__all__ = ["BLINDING", "PLANTED_OFFENCES", "SEEN", "law_of", "laws_of"]
-
 ASLEEP = "set session_replication_role = replica;"  # no guard fires, and the catalogue stays as it is
 AWAKE = "set session_replication_role = origin;"
 

@@ -14,8 +14,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from duly.db.embedded.account import server_account
 
-__all__ = ["find_pgbouncer", "needs_pgbouncer", "pooler"]
-
 CONFIGURATION = """\
 [databases]
 * = host={server} port=5432 pool_size={size}

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-__all__ = ["postmaster_of"]
-
 
 def postmaster_of(home: Path) -> int:
     """The number of the process that runs the server of this home, as the server itself noted it."""

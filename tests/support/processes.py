@@ -15,18 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-__all__ = [
-    "PYTHON",
-    "SECONDS",
-    "Program",
-    "is_gone",
-    "pause",
-    "plain_environment",
-    "print_line",
-    "wait_gone",
-    "wait_unlocked",
-]
-
 PYTHON = (sys.executable, "-P")
 SECONDS = 60.0
 

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 
 import pytest
 
-__all__ = ["Progress"]
-
 LINE_SECONDS = 15.0  # between two lines where nothing can be rewritten
 REWRITE_SECONDS = 0.2
 SLOWEST = 10

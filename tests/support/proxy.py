@@ -30,8 +30,6 @@ from typing import Any, NamedTuple, Self
 from psycopg.abc import ConnDict
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-__all__ = ["Proxy"]
-
 SECONDS = 30.0
 ENDS_A_REQUEST = (b"Q", b"S", b"F")  # a simple query, a sync, a function call: each is answered by one "ready"
 READY = b"Z"

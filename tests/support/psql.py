@@ -6,8 +6,6 @@ import subprocess
 from duly.db.embedded.binaries import candidates, inspect
 from tests.support.processes import plain_environment
 
-__all__ = ["PsqlRefused", "psql"]
-
 
 class PsqlRefused(Exception):
     """What psql was refused, in the database's words."""

@@ -7,8 +7,6 @@ from duly.outbox.sender import SendWork
 from duly.outbox.states import OUTBOX
 from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
 
-__all__ = ["TUNING", "SenderPool"]
-
 TUNING = Tuning(lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.05, sweep_seconds=0.2, slots=20, batch=100)
 
 

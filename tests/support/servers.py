@@ -20,8 +20,6 @@ from duly.launcher import ROOT
 from duly.testing import FAST_SETTINGS
 from duly.testing.databases import open_server
 
-__all__ = ["EMBEDDED", "NAMES", "STOCK", "find_builds", "find_major", "open_named_server"]
-
 EMBEDDED, STOCK = "embedded", "stock"
 MAJORS = {f"pg{major}": major for major in (15, 16, 17, 18)}
 NAMES = (EMBEDDED, *MAJORS, STOCK)

@@ -9,8 +9,6 @@ from psycopg import AsyncConnection, Connection
 
 import duly
 
-__all__ = ["app"]
-
 app = duly.App()
 BOOK = "insert into shop.book (job, who, org) values (%s, current_user, current_setting('app.current_org_id'))"
 MEGABYTE = 1024 * 1024

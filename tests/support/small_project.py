@@ -17,8 +17,6 @@ from pathlib import Path
 
 from duly.launcher import ROOT
 
-__all__ = ["PACKAGES", "SmallProject", "make_project", "python_without"]
-
 MAIN = """\
 import importlib, json, os, signal, sys
 

@@ -9,19 +9,6 @@ from pathlib import Path
 
 from duly.db.queries import parse_queries
 
-__all__ = [
-    "ASSEMBLED",
-    "Loader",
-    "called",
-    "calls_in",
-    "loaders_of",
-    "names_said_in",
-    "statements_in",
-    "strangers_of",
-    "texts_in",
-    "uses_of",
-]
-
 EXECUTE = {"execute", "executemany", "stream", "exec_driver_sql"}  # methods of connections and cursors
 ASK = {"change", "find_row", "find_value", "get_row", "get_rows", "get_value"}  # duly.db.rows, after the connection
 VERB = re.compile(

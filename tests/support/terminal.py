@@ -10,8 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Watched"]
-
 SECONDS = 240.0  # on a machine that does much else
 
 

@@ -15,8 +15,6 @@ from _pytest.runner import runtestprotocol
 from duly.launcher import ROOT
 from tests.support.cpu import CpuMeter
 
-__all__ = ["FAST", "Budget", "is_fast", "is_fast_test_running"]
-
 FAST = ROOT / "tests" / "fast"
 MAX_CPU_SECONDS = 1.0
 CURRENT = {"is_fast": False}

@@ -20,8 +20,6 @@ from duly.worker.runner import run_worker
 from tests.support.forking import ROOT, ForkedProcess, Request
 from tests.support.processes import SECONDS, plain_environment, print_line
 
-__all__ = ["LEASE_LOST", "WorkerPool", "WorkerSettings", "run", "with_pace"]
-
 READ_BYTES = 1024 * 1024  # more than a pipe holds: one read takes all that was written before
 SHOWN_LINES = 200  # of each stream, where a test fails
 LEASE_LOST = '"event":"lease.lost"'

@@ -10,8 +10,6 @@ from duly.cli.options import Json, new_group
 from duly.extras import install
 from tools.commands.development import enter_checkout, exec_module
 
-__all__ = ["app"]
-
 app = new_group("Reproducible benchmarks, each on a private server.")
 
 

@@ -16,8 +16,6 @@ from duly.launcher import ROOT
 from duly.testing import server_for_tests
 from tools.commands.lock import find_lock_problems
 
-__all__ = ["app", "enter_checkout", "exec_module"]
-
 app = typer.Typer()
 
 PASS_ARGUMENTS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}

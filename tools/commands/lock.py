@@ -26,8 +26,6 @@ from duly.cli.options import Json
 from duly.errors import Misconfigured
 from duly.launcher import CORE, EXTRAS, ROOT, name_of, sections, write_whole
 
-__all__ = ["app", "find_lock_problems", "write_locks"]
-
 app = typer.Typer()
 
 HEADER = """\

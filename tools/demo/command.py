@@ -28,8 +28,6 @@ from duly.launcher import ROOT
 from duly.settings import Settings, load_settings, variable_names
 from tools.demo import ERRANDS, Narrator, make_fresh, narrator_of, tell_story, tell_what_it_is
 
-__all__ = ["run_demo"]
-
 KEPT_SETTINGS = ("home", "pgbin", "pguser", "ocr_tessdata")  # paths on this machine; all others are ignored
 PICTURES = ROOT / "fixtures" / "demo"
 FAST_SETTINGS = {  # moving the clock wakes no poller, and work that is interrupted at the end does not matter

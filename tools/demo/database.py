@@ -9,8 +9,6 @@ from duly.errors import HomeUnusable
 from duly.testing.clock import has_test_clock
 from duly.testing.databases import build_test_template
 
-__all__ = ["make_fresh"]
-
 DRAFT = "duly_demo_draft"  # until it has tables and a clock it is nobody's database
 
 

@@ -3,8 +3,6 @@
 import duly
 from duly.backoff import BackoffPolicy
 
-__all__ = ["PAUSE_SECONDS", "app", "print_invoice"]
-
 PAUSE_SECONDS = 600.0
 TRIES_WITHOUT_PAPER = 2
 

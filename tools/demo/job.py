@@ -8,8 +8,6 @@ from duly.jobs.model import Job, JobEvent, JobStatus
 from tools.demo.errands import app, print_invoice
 from tools.demo.stage import Stage
 
-__all__ = ["tell_job"]
-
 ORDER = 42
 NAMES_OF_TRIES = ("first", "second")
 

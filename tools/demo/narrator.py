@@ -8,8 +8,6 @@ from typing import Protocol
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["Narrator", "narrator_of"]
-
 WIDTH = 100
 
 

@@ -8,8 +8,6 @@ from duly.apps.posts.model import Intent, Post, PostStatus
 from duly.storage import clean_photo
 from tools.demo.stage import Stage
 
-__all__ = ["tell_post"]
-
 PHOTO = "evening.jpg"
 CAPTION = "A calm evening by the sea, after a lovely day with good friends."
 

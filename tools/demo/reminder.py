@@ -14,8 +14,6 @@ from duly.outbox.service import StoredMessage
 from duly.outcomes import Existing
 from tools.demo.stage import Stage
 
-__all__ = ["tell_reminder"]
-
 NAME = "Music subscription"
 RULE = "cron: 0 10 1 * *"
 COST = ExpenseTemplate(Decimal(119), "SEK", category="subscriptions", merchant="Spelverket")

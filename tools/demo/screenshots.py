@@ -13,8 +13,6 @@ from duly.apps.ingest.notifications import format_change
 from duly.storage import clean_screenshot
 from tools.demo.stage import Stage, Stuck
 
-__all__ = ["tell_screenshots"]
-
 FIRST, SECOND = "day.png", "day-changed.png"
 HOUSE = SessionSettings()
 

@@ -17,8 +17,6 @@ from duly.storage import ObjectStore, open_object_store
 from duly.testing.clock import Clock
 from tools.demo.narrator import Narrator
 
-__all__ = ["Stage", "Stuck"]
-
 STEP_SECONDS = 60.0  # on a machine that does much else; elsewhere a step takes a second
 FIRST_REST_SECONDS, MAX_REST_SECONDS = 0.02, 0.3
 MOMENT = timedelta(seconds=1)

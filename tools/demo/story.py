@@ -20,8 +20,6 @@ from tools.demo.reminder import tell_reminder
 from tools.demo.screenshots import tell_screenshots
 from tools.demo.stage import Stage, Stuck
 
-__all__ = ["CHAPTERS", "ERRANDS", "Chapter", "tell_story", "tell_what_it_is"]
-
 ERRANDS = "tools.demo.errands:app"
 ANNA, TELEGRAM_ID, ZONE, CURRENCY = "anna", 42, "Europe/Stockholm", "SEK"
 

@@ -8,8 +8,6 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-__all__ = ["FAULTS", "Fault"]
-
 
 @dataclass(frozen=True, slots=True)
 class Fault:

@@ -21,8 +21,6 @@ from typing import IO
 
 from tools.planted_faults.faults import Fault
 
-__all__ = ["Outcome", "Refused", "commit_of", "plant", "problems_of", "refuse_changes", "run_tests", "scratch_clone"]
-
 PLACE = "/tmp"  # noqa: S108 (a directory of our own is made there)
 MAX_PER_FILE = 6
 GRACE_SECONDS = 30.0  # for pytest to remove its servers and directories before it is killed

@@ -21,8 +21,6 @@ from tools.schedule_images.fonts import FAMILIES, MissingFonts, missing_fonts
 from tools.schedule_images.generate import Plan, plan_all, plan_some, render
 from tools.schedule_images.layouts import LAYOUTS, READABLE, REFUSED
 
-__all__ = ["main"]
-
 MISSING = 2  # exit status
 
 

@@ -5,18 +5,6 @@ from collections.abc import Sequence
 from tools.schedule_images.page import Style
 from tools.schedule_images.scene import HEADINGS, Line, Scene
 
-__all__ = [
-    "draw_chip",
-    "draw_heading",
-    "draw_navigation",
-    "draw_row",
-    "draw_rows",
-    "draw_stack",
-    "draw_status_bar",
-    "stack_height",
-    "text_column",
-]
-
 NAVIGATION = {
     "sv": ("Schema", "Kalender", "Chatt", "Profil"),
     "en": ("Schedule", "Calendar", "Chat", "Profile"),

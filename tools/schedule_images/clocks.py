@@ -4,8 +4,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-__all__ = ["EN_DASH", "TWELVE_HOUR", "Clock", "Span", "hh_mm", "pick_clock", "plain_clock", "random_spans", "twelve"]
-
 EN_DASH = "\N{EN DASH}"
 Span = tuple[int, int]  # start and end in minutes after midnight
 LENGTHS = (30, 45, 45, 60, 60, 75, 90, 90, 120, 150)

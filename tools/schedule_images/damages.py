@@ -10,8 +10,6 @@ from PIL import Image, ImageChops, ImageEnhance, ImageFilter
 
 from tools.schedule_images.scene import Drawing
 
-__all__ = ["DAMAGES", "Damage"]
-
 SMALLEST_AFTER_DOWNSCALE = 14  # pixels of text
 DESKS = ("#3a332e", "#6b5a48", "#2d3338", "#8a8f94", "#c9bda8")
 Encoded = tuple[bytes, str]  # the file and its suffix

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-__all__ = ["COLUMN_FORMATS", "LONG_FORMATS", "DateFormat", "split", "week_headings"]
-
 
 def split(text: str) -> Sequence[str]:
     """Return the words of a text; a list of fifty quoted syllables is harder to read."""

@@ -10,8 +10,6 @@ from tools.schedule_images.fonts import find_font
 from tools.schedule_images.layouts import LAYOUTS
 from tools.schedule_images.truth import Truth
 
-__all__ = ["Plan", "Sample", "plan_all", "plan_some", "render"]
-
 
 @dataclass(frozen=True)
 class Plan:

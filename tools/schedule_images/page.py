@@ -8,8 +8,6 @@ from PIL import Image, ImageDraw, ImageFont
 
 from tools.schedule_images.fonts import Font
 
-__all__ = ["DARK", "LIGHT", "Box", "Page", "Style", "Theme"]
-
 MAX_HEIGHT = 5200
 EDGE = 4  # pixels that stay free of text
 Box = tuple[float, float, float, float]

@@ -14,8 +14,6 @@ from tools.schedule_images.page import DARK, LIGHT, Page, Style
 from tools.schedule_images.truth import Shift, Truth
 from tools.schedule_images.vocabulary import Words
 
-__all__ = ["HEADINGS", "PHONE", "WIDE", "WIDE_PHONE", "Drawing", "Layout", "Line", "Scene"]
-
 PHONE = (720, 828, 1080, 1170)
 WIDE_PHONE = (1080, 1170)
 WIDE = (1480, 1600)

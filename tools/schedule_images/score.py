@@ -26,8 +26,6 @@ from duly.apps.ingest.ocr.text_box import Ink, TextBox
 from duly.storage.photo import decode_photo
 from tools.schedule_images.layouts import REFUSED
 
-__all__ = ["Outcome", "compare", "main"]
-
 YEAR = 2026
 ShiftFields = tuple[str, ...]  # date, start, end, title, customer, location
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, NamedTuple
 
-__all__ = ["Day", "Shift", "Truth", "refused"]
-
 
 class Shift(NamedTuple):
     """A shift as drawn: times as HH:MM on a 24-hour clock, customer empty when none is drawn."""

@@ -12,8 +12,6 @@ from functools import cache
 from duly.apps.ingest.ocr.word_list import known_words
 from tools.schedule_images.dates import split
 
-__all__ = ["LANGUAGES", "Words"]
-
 LANGUAGES = ("sv", "en", "de", "fi")
 ONSETS: Mapping[str, Sequence[str]] = {
     "sv": split("b br d dr f fl fr g gr h k kl kn kr kv l m mj n p pl pr r s sk skr sl sm sn st str sv t tr tv v"),

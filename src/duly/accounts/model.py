@@ -13,22 +13,6 @@ from uuid import UUID
 
 from duly.errors import InvalidArgument
 
-__all__ = [
-    "SCOPES",
-    "ApiKey",
-    "NewKey",
-    "Org",
-    "QuietHours",
-    "User",
-    "WebhookAddress",
-    "is_matching_secret",
-    "new_secret",
-    "new_webhook_secret",
-    "parse_key_prefix",
-    "parse_quiet_hours",
-    "validate_scopes",
-]
-
 DOMAINS = ("ledger", "ingest", "scheduler", "posts")
 SCOPES = frozenset({"admin", *(f"{domain}:{right}" for domain in DOMAINS for right in ("read", "write"))})
 SECRET_BYTES = 32

@@ -8,36 +8,6 @@ from duly.accounts.model import ApiKey, Org, QuietHours, User, WebhookAddress, h
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, execute, find_row, get_row, get_rows, get_value
 
-__all__ = [
-    "change_user",
-    "create_calendar",
-    "create_key",
-    "create_org",
-    "create_telegram_user",
-    "create_user",
-    "drop_apprise",
-    "drop_webhook",
-    "find_calendar",
-    "find_key",
-    "find_live_key",
-    "find_org",
-    "find_user",
-    "find_user_by_telegram",
-    "has_keys",
-    "link_telegram",
-    "list_apprise_services",
-    "list_keys",
-    "list_orgs",
-    "list_users",
-    "list_webhooks",
-    "put_apprise",
-    "put_webhook",
-    "revoke_calendar",
-    "revoke_keys",
-    "set_quiet_hours",
-    "unlink_telegram",
-]
-
 SQL = load_queries(__file__)
 START = (datetime.min.replace(tzinfo=UTC), UUID(int=0))
 

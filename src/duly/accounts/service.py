@@ -27,35 +27,6 @@ from duly.db.rows import Connection
 from duly.errors import Conflict, InvalidArgument, NotFound
 from duly.outcomes import Created, Creation, Existing
 
-__all__ = [
-    "change_user",
-    "create_calendar",
-    "create_key",
-    "create_org",
-    "create_user",
-    "find_calendar",
-    "find_key_by_secret",
-    "find_user",
-    "find_user_by_telegram",
-    "has_keys",
-    "link_telegram",
-    "list_apprise_services",
-    "list_keys",
-    "list_orgs",
-    "list_users",
-    "list_webhooks",
-    "register_telegram_user",
-    "revoke_calendar",
-    "revoke_key",
-    "revoke_org_keys",
-    "revoke_user_keys",
-    "rotate_links",
-    "set_apprise",
-    "set_quiet_hours",
-    "set_webhook",
-    "unlink_telegram",
-]
-
 P = TypeVar("P")
 T = TypeVar("T")
 RULES = {

@@ -7,8 +7,6 @@ link, and ("a", "bc") is not ("ab", "c").
 import hmac
 from base64 import urlsafe_b64encode
 
-__all__ = ["SIGNATURE_LENGTH", "is_signature_valid", "signature_for"]
-
 SIGNATURE_LENGTH = 16  # 96 bits are enough: every guess costs a request
 
 

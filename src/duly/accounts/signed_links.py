@@ -15,16 +15,6 @@ from typing import Any
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, execute, get_rows, get_value
 
-__all__ = [
-    "MAX_TOKEN_LENGTH",
-    "LinkClaims",
-    "add_link_key",
-    "list_link_keys",
-    "rotate_link_keys",
-    "sign_link",
-    "verify_link",
-]
-
 SQL = load_queries(__file__, "signed_links.sql")
 PURPOSE = "duly.answer"  # signatures made for other purposes are not valid here
 MAX_TOKEN_LENGTH = 1000

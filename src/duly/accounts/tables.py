@@ -22,8 +22,6 @@ from sqlalchemy import (
 
 from duly.db.metadata import metadata
 
-__all__ = ["api_keys", "apprise_addresses", "calendars", "orgs", "users", "webhooks"]
-
 NOW = text("duly.clock()")
 NEW_ID = text("gen_random_uuid()")
 

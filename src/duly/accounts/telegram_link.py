@@ -12,8 +12,6 @@ from datetime import datetime, timedelta
 from duly.accounts.signature import SIGNATURE_LENGTH, is_signature_valid, signature_for
 from duly.errors import InvalidArgument
 
-__all__ = ["LINK_TTL_MINUTES", "create_telegram_link", "parse_telegram_link"]
-
 LINK_TTL_MINUTES = 60
 PURPOSE = "telegram.link"
 BODY = struct.Struct(">qI4x")  # user id, expiry, padding

@@ -8,8 +8,6 @@ from duly.accounts import ApiKey, Org, User
 from duly.cli.output import creation_outcome, format_value, print_table, to_json
 from duly.outcomes import Creation
 
-__all__ = ["format_account", "format_quiet_hours", "print_accounts", "print_creation", "print_revoked", "to_document"]
-
 
 def print_creation(creation: Creation[Org] | Creation[User], as_json: bool) -> None:
     """Print an org or a user, and whether it was created or existed."""

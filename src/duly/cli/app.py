@@ -7,8 +7,6 @@ import typer
 import duly
 from duly.cli.lazy_group import LazyCommand, LazyGroup
 
-__all__ = ["app"]
-
 SUMMARY = (
     "Durable jobs on PostgreSQL: each runs at its time, under one lease at a time, with an event for every change."
 )

@@ -12,8 +12,6 @@ from duly.db.pool import Pool, open_pool
 from duly.errors import NotMigrated, Unavailable
 from duly.settings import Settings, load_settings
 
-__all__ = ["call_as_api", "call_as_owner", "call_as_reader", "call_as_worker"]
-
 Result = TypeVar("Result")
 # An application's login must not become the owner: that would lift every policy and guard off it.
 USE_ANOTHER_LOGIN = ", the owner of duly's tables; run this command with the login that migrated (DATABASE_URL)"

@@ -15,8 +15,6 @@ from duly.errors import Unavailable
 from duly.formatting import rewrite_commands
 from duly.settings import Settings, load_settings
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 PROBLEMS_FOUND = 1

@@ -14,8 +14,6 @@ from duly.formatting import rewrite_commands
 from duly.logging import get_log
 from duly.settings import Settings, unknown_variables
 
-__all__ = ["log_warning", "open_existing", "print_warning", "require_database", "warn_of_unknown_variables"]
-
 WARNED: set[str] = set()
 
 

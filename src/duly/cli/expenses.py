@@ -23,8 +23,6 @@ from duly.errors import InvalidArgument
 from duly.formatting import pluralize
 from duly.paging import Page
 
-__all__ = ["app"]
-
 app = new_group("Expenses booked by schedules: list and export them.")
 
 FormatName = Literal["csv", "beancount"]

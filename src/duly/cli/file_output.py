@@ -11,8 +11,6 @@ from typing import BinaryIO, cast
 from duly.cli.progress import count_progress
 from duly.errors import InvalidArgument
 
-__all__ = ["atomic_file", "write_pages"]
-
 DEFAULT_MODE = 0o666
 FILE_ERRORS = {  # errors of the file or its disk, not of the database
     errno.EACCES,

@@ -40,8 +40,6 @@ from duly.settings import Settings, load_settings
 from duly.storage import Screenshot, clean_screenshot, open_object_store
 from duly.wiring import states_of
 
-__all__ = ["app"]
-
 app = new_group("Photographed work schedules: versions, changes and notifications.")
 app.add_typer(ingest_read.app)
 app.add_typer(ingest_days.app)

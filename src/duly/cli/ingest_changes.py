@@ -12,8 +12,6 @@ from duly.apps.ingest.notifications import format_change
 from duly.apps.ingest.shift import FIELDS, Shift, shift_from_json
 from duly.cli.output import single_line
 
-__all__ = ["change_from_event", "change_to_document", "format_shift", "print_change_line", "print_changes"]
-
 MARKS = {EventType.ADDED: ("+", "green"), EventType.REMOVED: ("-", "red")}
 CHANGED = ("~", "yellow")
 

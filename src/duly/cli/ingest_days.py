@@ -26,8 +26,6 @@ from duly.db.pool import Pool
 from duly.formatting import pluralize
 from duly.settings import load_settings
 
-__all__ = ["Owner", "app", "call_for_owner"]
-
 app = typer.Typer()
 
 DIFFERS = 1

@@ -20,8 +20,6 @@ from duly.settings import load_settings
 from duly.storage import MAX_PHOTO_BYTES
 from duly.wiring import ocr_runner
 
-__all__ = ["app", "read_image_file"]
-
 app = typer.Typer()
 
 HAS_PROBLEMS = 1

@@ -47,8 +47,6 @@ from duly.jobs.explain import JobReason, explain
 from duly.jobs.model import DEFAULT_ORG, Job, JobEvent, JobOptions, JobRequest, JobStatus
 from duly.paging import MAX_ROWS, Page
 
-__all__ = ["app"]
-
 app = options.new_group("Enqueue, list, explain and control jobs.")
 app.add_typer(jobs_control.app)
 

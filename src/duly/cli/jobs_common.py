@@ -23,22 +23,6 @@ from duly.formatting import rewrite_commands
 from duly.jobs import service
 from duly.jobs.model import DEFAULT_ORG, Job, JobStatus
 
-__all__ = [
-    "DEFAULT_ORG_NAME",
-    "FinishedBefore",
-    "FinishedFrom",
-    "JobId",
-    "OrgName",
-    "Queue",
-    "Type",
-    "actor",
-    "call_for_org",
-    "exit_as_job_ended",
-    "find_org_id",
-    "follow",
-    "print_job",
-]
-
 DEFAULT_ORG_NAME = "default"
 MAX_ACTOR_LENGTH = 255
 FIRST_POLL_SECONDS = 0.05

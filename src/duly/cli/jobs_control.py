@@ -30,8 +30,6 @@ from duly.jobs import service
 from duly.jobs.model import ANY, DEFAULT_ORG, DeadLetterFilter, Job, JobLimit
 from duly.lease.work import Tuning
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation; --json does not ask either.")]

@@ -12,8 +12,6 @@ from duly.cli.options import Json, new_group
 from duly.cli.output import to_json
 from duly.db.pool import Pool
 
-__all__ = ["app"]
-
 app = new_group("API keys, and the key that signs links in messages.")
 
 SECONDS_PER_DAY = 86_400

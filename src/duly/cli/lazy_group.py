@@ -12,8 +12,6 @@ from typer.main import get_group
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
 
-__all__ = ["LazyCommand", "LazyGroup", "import_tool"]
-
 
 def import_tool(module: str) -> ModuleType:
     """Import a module of `tools/`, which is part of a checkout and not of the package."""

@@ -5,8 +5,6 @@ import socket
 from duly.configuration.engine import DEFAULT_PORT
 from duly.errors import PortTaken
 
-__all__ = ["listen", "listener_url"]
-
 BACKLOG = 256
 
 

@@ -15,8 +15,6 @@ from duly.errors import InvalidArgument
 from duly.logging import configure_logs
 from duly.settings import load_settings
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 

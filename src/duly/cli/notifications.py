@@ -20,8 +20,6 @@ from duly.outbox.states import OUTBOX, MessageTable, notification_table
 from duly.paging import Page
 from duly.settings import load_settings
 
-__all__ = ["app"]
-
 app = new_group("Messages to people: list, resend and resolve them.")
 
 StatusName = Literal["pending", "sending", "sent", "failed", "uncertain"]

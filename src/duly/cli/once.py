@@ -9,8 +9,6 @@ from duly.configuration.engine import DATABASE_VARIABLES
 from duly.errors import DulyError, Misconfigured
 from duly.settings import load_settings
 
-__all__ = ["main"]
-
 NOTHING = "nothing to do: no session is pending, and no lease has expired"
 
 

@@ -7,8 +7,6 @@ import typer
 from duly.db.id_prefix import IdPrefix, parse_id_prefix
 from duly.errors import InvalidArgument
 
-__all__ = ["AppName", "Cursor", "Json", "Limit", "OnlyUser", "Port", "id_argument", "new_group"]
-
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of rows.")]
 Cursor = Annotated[str | None, typer.Option(help="Continue after the previous page: its `next`.")]

@@ -9,8 +9,6 @@ from duly.cli.accounts_output import print_accounts, print_creation, print_revok
 from duly.cli.database_call import call_as_owner
 from duly.cli.options import Json, new_group
 
-__all__ = ["app"]
-
 app = new_group("Organizations: the tenants that own jobs and API keys.")
 
 

@@ -19,19 +19,6 @@ from duly.formatting import rewrite_commands
 from duly.outcomes import Created, Creation
 from duly.paging import Page
 
-__all__ = [
-    "creation_outcome",
-    "format_instant",
-    "format_value",
-    "print_explanation",
-    "print_fields",
-    "print_page",
-    "print_record",
-    "print_table",
-    "single_line",
-    "to_json",
-]
-
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 GAP = 2
 MIN_ID_LENGTH, UUID_LENGTH = 8, 36

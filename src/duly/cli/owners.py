@@ -4,8 +4,6 @@ from duly.accounts import User, service
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, NotFound
 
-__all__ = ["find_owner_id", "find_telegram_id", "find_user", "get_user"]
-
 MAX_TELEGRAM_ID = 2**63 - 1
 
 

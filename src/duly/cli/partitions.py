@@ -16,8 +16,6 @@ from duly.db.pool import Pool
 from duly.errors import InvalidArgument
 from duly.formatting import pluralize
 
-__all__ = ["app"]
-
 app = new_group("Monthly partitions of the scheduler's runs: create, archive and drop them.")
 
 DEFAULT_AHEAD = 3

@@ -35,8 +35,6 @@ from duly.storage.photo import MAX_PHOTO_BYTES, clean_photo
 from duly.wiring import works_of
 from duly.worker.runner import run_worker
 
-__all__ = ["app"]
-
 app = new_group("Posts: one per person and day, released six hours later.")
 
 DOCUMENTS_REJECTED = 1

@@ -19,8 +19,6 @@ from typing import IO, Literal
 
 from duly.executors import lifeline
 
-__all__ = ["Component", "run_tree"]
-
 HURRY_SECONDS = 5.0  # time to stop after a second signal
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 10.0

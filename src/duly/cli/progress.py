@@ -18,8 +18,6 @@ from rich.progress import (
 from duly.cli.output import single_line, to_json
 from duly.jobs.model import Job, JobStatus
 
-__all__ = ["count_progress", "describe_stage", "job_progress", "step_progress"]
-
 COMPLETE_PERCENT = 100
 STATUS_WIDTH = max(map(len, JobStatus))
 

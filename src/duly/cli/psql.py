@@ -14,8 +14,6 @@ from duly.db.pool import with_keepalive
 from duly.errors import NoBinaries
 from duly.settings import load_settings
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 PASS_ARGUMENTS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}

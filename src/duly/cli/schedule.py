@@ -35,8 +35,6 @@ from duly.errors import InvalidArgument
 from duly.outcomes import Creation
 from duly.paging import MAX_ROWS, Page
 
-__all__ = ["app"]
-
 app = new_group("Recurring reminders: schedules, their runs and the answers.")
 app.add_typer(schedule_runs.app)
 

@@ -23,8 +23,6 @@ from duly.formatting import rewrite_commands
 from duly.paging import MAX_ROWS, Page
 from duly.settings import load_settings
 
-__all__ = ["Category", "Merchant", "Note", "ScheduleId", "app", "to_document"]
-
 app = typer.Typer()
 
 RunStatusName = Literal["pending", "sent", "snoozed", "confirmed", "skipped", "cancelled"]

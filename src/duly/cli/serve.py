@@ -27,8 +27,6 @@ from duly.logging import configure_logs
 from duly.settings import Settings, load_settings
 from duly.storage import open_object_store
 
-__all__ = ["app", "require_key_unless_loopback"]
-
 app = typer.Typer()
 
 

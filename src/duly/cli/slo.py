@@ -10,8 +10,6 @@ from duly.cli.database_call import call_as_reader
 from duly.cli.options import Json
 from duly.cli.output import print_table, to_json
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 NOT_MET = 1

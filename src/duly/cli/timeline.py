@@ -11,8 +11,6 @@ from duly.jobs.model import JobEvent
 from duly.lease.timeline import Transition
 from duly.paging import Page
 
-__all__ = ["print_timeline"]
-
 HIDDEN_DETAILS = (
     "actor",  # has a column of its own
     "traceback",  # many lines: `duly jobs show` prints the last one, and --json all of them

@@ -11,8 +11,6 @@ from typing import overload
 from duly.errors import InvalidArgument
 from duly.jobs.duration import to_seconds
 
-__all__ = ["parse_duration", "parse_time"]
-
 
 @overload
 def parse_time(option: str, text: str, zone: tzinfo | None = None) -> datetime: ...

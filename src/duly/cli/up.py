@@ -34,17 +34,6 @@ from duly.formatting import rewrite_commands
 from duly.settings import Settings, load_settings
 from duly.wiring import load_app
 
-__all__ = [
-    "app",
-    "build_components",
-    "describe_installation",
-    "hold_directory_lock",
-    "is_bot_polling",
-    "print_stopped",
-    "run_until_stopped",
-    "wait_until_ready",
-]
-
 app = typer.Typer()
 
 READY_SECONDS = 30.0

@@ -27,8 +27,6 @@ from duly.errors import Conflict, InvalidArgument, Misconfigured
 from duly.extras import install
 from duly.settings import Settings, load_settings
 
-__all__ = ["app"]
-
 app = new_group("Users: uid, Telegram id, time zone, language and addresses.")
 
 NONE = "none"

@@ -23,8 +23,6 @@ from duly.verify.contract import CONTRACTS, contract_lines, contract_schemas, ha
 from duly.verify.document import build_document
 from duly.wiring import states_of
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 PROBLEMS_FOUND = 1

@@ -21,8 +21,6 @@ from duly.settings import Settings, load_settings
 from duly.wiring import check_input, find_session_results, load_app, works_of
 from duly.worker.runner import run_worker
 
-__all__ = ["Cycle", "app", "default_worker_id", "run_configured_worker"]
-
 app = typer.Typer()
 
 NOT_DONE = 1

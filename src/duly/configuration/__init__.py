@@ -15,23 +15,6 @@ from pydantic import AliasChoices, Field
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-__all__ = [
-    "WEEK_SECONDS",
-    "Accepts",
-    "Count",
-    "Part",
-    "Port",
-    "Seconds",
-    "SecondsOrZero",
-    "Section",
-    "WebAddress",
-    "accepted_values",
-    "check_distinct",
-    "set_variable",
-    "setting",
-    "variables",
-]
-
 WEEK_SECONDS = 604_800
 UNITS = {WEEK_SECONDS: " (one week)"}
 

@@ -8,8 +8,6 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
 from duly.configuration import Accepts, Count, Part, Seconds, Section, WebAddress, setting
 
-__all__ = ["OutboxSettings", "StorageSettings", "TelegramSettings"]
-
 Bucket = Annotated[
     str | None,
     Field(pattern=r"\A[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z"),

@@ -22,18 +22,6 @@ from duly.configuration import (
 )
 from duly.configuration.delivery import OutboxSettings, StorageSettings, TelegramSettings
 
-__all__ = [
-    "DATABASE_VARIABLES",
-    "DEFAULT_PORT",
-    "MAX_WORKER_ID_LENGTH",
-    "OUR_SCHEMAS",
-    "ROLE_VARIABLES",
-    "EngineSettings",
-    "is_worker_id",
-    "parse_address",
-    "plain_address",
-]
-
 DATABASE_VARIABLES = ("DATABASE_URL", "POSTGRES_DSN", "TEST_DATABASE_URL")
 DEFAULT_PORT = 8420
 OUR_SCHEMAS = ("duly", "ledger", "posts", "scheduler", "expense", "user")

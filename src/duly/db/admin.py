@@ -11,16 +11,6 @@ from duly.db.pool import with_keepalive
 from duly.db.queries import load_queries
 from duly.errors import Unavailable
 
-__all__ = [
-    "clone_database",
-    "create_database",
-    "drop_database",
-    "has_database",
-    "list_databases",
-    "rename_database",
-    "works_as_login",
-]
-
 SQL = load_queries(__file__, "admin.sql")
 
 

@@ -10,8 +10,6 @@ from datetime import date, datetime
 
 from duly.errors import InvalidArgument
 
-__all__ = ["advisory_key"]
-
 NAMESPACE = "duly.advisory"  # other programs in the same database use advisory locks too
 
 

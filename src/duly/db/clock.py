@@ -6,8 +6,6 @@ from duly.db.pool import Pool
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, get_value
 
-__all__ = ["get_clock", "get_current_time", "get_now"]
-
 SQL = load_queries(__file__, "clock.sql")
 
 

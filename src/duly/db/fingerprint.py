@@ -10,8 +10,6 @@ import psycopg
 
 from duly.db.queries import load_queries
 
-__all__ = ["SCHEMAS", "fingerprint"]
-
 SCHEMAS = ("duly", "user")
 SQL = load_queries(__file__, "fingerprint.sql")
 

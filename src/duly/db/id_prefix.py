@@ -8,8 +8,6 @@ from uuid import UUID
 from duly.db.rows import Row
 from duly.errors import InvalidArgument, NotFound
 
-__all__ = ["CANDIDATES_LIMIT", "IdPrefix", "parse_id_prefix", "resolve_single_match"]
-
 DIGITS = 32
 MIN_DIGITS = 4
 CANDIDATES_LIMIT = 11  # one more than an error lists

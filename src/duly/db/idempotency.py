@@ -10,8 +10,6 @@ from typing import TypeVar
 from duly.errors import KeyReused, Unavailable
 from duly.outcomes import Created, Creation, Existing
 
-__all__ = ["create_once"]
-
 T = TypeVar("T")
 TRIES = 3
 

@@ -18,19 +18,6 @@ from duly.db.pool import with_keepalive
 from duly.errors import NoDatabase, Unavailable
 from duly.settings import Settings, variable_read_for
 
-__all__ = [
-    "EMBEDDED_DATABASE",
-    "Database",
-    "connection_error",
-    "fetch_server_version",
-    "format_location",
-    "has_configured_database",
-    "no_database_error",
-    "open_database",
-    "role_to_set",
-    "to_url",
-]
-
 EMBEDDED_DATABASE = "duly"
 
 

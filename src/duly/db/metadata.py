@@ -14,8 +14,6 @@ from sqlalchemy.dialects.postgresql import ENUM
 
 import duly
 
-__all__ = ["every_table", "metadata", "tables_as_named"]
-
 INGEST = "schedule_ingest"  # the schema in which the ingest tables are declared
 
 metadata = MetaData(

@@ -31,18 +31,6 @@ from duly.errors import DulyError, Misconfigured, Unavailable
 from duly.logging import get_log
 from duly.settings import Settings
 
-__all__ = [
-    "count_rows_to_drop",
-    "current_revision",
-    "direct_dsn",
-    "list_tables",
-    "migrate",
-    "migration_sql",
-    "migration_transaction",
-    "newest_revision",
-    "script_directory",
-]
-
 SQL = load_queries(__file__, "migrate.sql")
 DROPPED_TABLE = re.compile(r'^drop table "?(\w+)"?\."?(\w+)"?;$', re.MULTILINE)
 LOG = get_log(__name__)

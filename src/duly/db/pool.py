@@ -28,20 +28,6 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from duly.errors import Misconfigured, NotMigrated, Unavailable
 
-__all__ = [
-    "KEEPALIVE",
-    "READ_ONLY",
-    "SET_ROLE",
-    "Pool",
-    "SyncConnections",
-    "connect",
-    "is_behind_pooler",
-    "open_pool",
-    "reads_committed",
-    "set_role",
-    "with_keepalive",
-]
-
 KEEPALIVE = {
     "keepalives": 1,
     "keepalives_idle": 5,

@@ -17,8 +17,6 @@ from typing import LiteralString, cast
 
 from psycopg import sql
 
-__all__ = ["Queries", "load_queries", "parse_queries"]
-
 HEADING = re.compile(r"^-- name: ([a-z][a-z0-9_]*)\s*$", re.MULTILINE)
 IDENTIFIER = re.compile(r"\{([a-z_]+)\}")
 

@@ -10,17 +10,6 @@ from typing import Any, Literal
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, get_rows
 
-__all__ = [
-    "SQL",
-    "TABLES",
-    "Right",
-    "find_missing_rights",
-    "format_grants",
-    "required_rights",
-    "rights_parameters",
-    "select_missing",
-]
-
 SQL = load_queries(__file__, "rights.sql")
 
 # The columns of a session that a worker writes: never its user or its start.

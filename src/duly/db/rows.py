@@ -6,19 +6,6 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.rows import dict_row
 
-__all__ = [
-    "Connection",
-    "Row",
-    "Statement",
-    "execute",
-    "find_row",
-    "find_value",
-    "get_row",
-    "get_rows",
-    "get_rows_unprepared",
-    "get_value",
-]
-
 Row = Mapping[str, Any]
 Statement = sql.SQL | sql.Composed
 Connection = AsyncConnection[Any]

@@ -33,8 +33,6 @@ from duly.doctor.transactions import (
 from duly.doctor.workers import check_heartbeat, check_workers
 from duly.settings import Settings
 
-__all__ = ["CHECKS", "run_checks"]
-
 CHECK_FUNCTIONS: Final[Mapping[str, CheckFunction]] = {
     "server": check_server,
     "durability": check_durability,

@@ -9,8 +9,6 @@ from duly.doctor.connection import Connection
 from duly.doctor.context import CheckContext
 from duly.doctor.finding import Note, Verdict, bad, grade, ok
 
-__all__ = ["check_clock", "check_test_clock"]
-
 SQL = load_queries(__file__, "clock.sql")
 CLOCK_READINGS = 5
 

@@ -16,17 +16,6 @@ from duly.db.queries import load_queries
 from duly.doctor.formatting import error_reason
 from duly.errors import Unavailable
 
-__all__ = [
-    "APPLICATION_NAME",
-    "GRACE_SECONDS",
-    "Connection",
-    "act_as",
-    "disconnect_after",
-    "get_login",
-    "limit_transaction",
-    "open_connection",
-]
-
 SQL = load_queries(__file__, "connection.sql")
 APPLICATION_NAME = "duly-doctor"
 GRACE_SECONDS = 1.0  # the statement_timeout of the server comes first

@@ -20,8 +20,6 @@ from duly.errors import Unavailable
 from duly.settings import Settings
 from duly.verify.backend import is_migrated, is_owned_by_backend
 
-__all__ = ["DEFAULT_LIMITS", "Check", "CheckContext", "CheckFunction", "Limits", "make_check"]
-
 
 @dataclass(frozen=True)
 class Limits:

@@ -4,20 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = [
-    "MAX_NAMED",
-    "Finding",
-    "Note",
-    "Verdict",
-    "bad",
-    "grade",
-    "ok",
-    "summarize",
-    "warn",
-    "worst_notes",
-    "worst_verdict",
-]
-
 MAX_NAMED = 3  # the worst sessions, tables or workers
 
 

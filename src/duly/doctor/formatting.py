@@ -5,8 +5,6 @@ import re
 import psycopg
 from psycopg import sql
 
-__all__ = ["error_reason", "format_duration", "quote_identifier", "summarize_query"]
-
 MAX_QUERY_LENGTH = 60
 HIDDEN_QUERY = "<insufficient privilege>"  # what PostgreSQL shows for a query that a login may not read
 COMMENT = re.compile(r"/\*.*?(\*/|\Z)|--[^\n]*", re.DOTALL)

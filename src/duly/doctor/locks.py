@@ -8,8 +8,6 @@ from duly.doctor.context import CheckContext, Limits
 from duly.doctor.finding import MAX_NAMED, Note, grade, ok, warn, worst_notes
 from duly.doctor.formatting import format_duration, quote_identifier, summarize_query
 
-__all__ = ["check_locks"]
-
 SQL = load_queries(__file__, "locks.sql")
 PREPARED_PID = 0  # the pid of a prepared transaction
 

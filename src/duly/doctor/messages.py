@@ -8,8 +8,6 @@ from duly.doctor.context import CheckContext
 from duly.doctor.finding import Note, ok, warn
 from duly.settings import Settings
 
-__all__ = ["check_messages"]
-
 SQL = load_queries(__file__, "messages.sql")
 LATE_SECONDS = 600.0
 MAX_COUNTED = 10_000

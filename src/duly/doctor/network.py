@@ -19,8 +19,6 @@ from duly.doctor.formatting import error_reason
 from duly.doctor.schema import list_revisions
 from duly.errors import Unavailable
 
-__all__ = ["check_listen", "check_pooler", "is_pooled"]
-
 SQL = load_queries(__file__, "network.sql")
 
 

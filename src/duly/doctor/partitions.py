@@ -10,8 +10,6 @@ from duly.doctor.context import CheckContext, Limits
 from duly.doctor.finding import Note, bad, ok, warn
 from duly.doctor.formatting import quote_identifier
 
-__all__ = ["check_partitions"]
-
 SQL = load_queries(__file__, "partitions.sql")
 MAX_ROWS = 10_000
 RUNS = "scheduler.job_runs"  # `duly partitions create` creates its months, with their triggers

@@ -8,8 +8,6 @@ from duly.doctor.context import CheckContext
 from duly.doctor.finding import Note, ok, warn
 from duly.doctor.formatting import format_duration
 
-__all__ = ["check_posts"]
-
 SQL = load_queries(__file__, "posts.sql")
 LATE_SECONDS = 120  # the target of the release lag
 MAX_COUNTED = 10_000

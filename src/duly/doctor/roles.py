@@ -11,8 +11,6 @@ from duly.doctor.finding import Note, bad, ok, warn
 from duly.doctor.formatting import quote_identifier
 from duly.verify.backend import has_contract_event_key
 
-__all__ = ["check_roles", "check_row_security"]
-
 SQL = load_queries(__file__, "roles.sql")
 
 

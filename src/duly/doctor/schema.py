@@ -13,8 +13,6 @@ from duly.doctor.formatting import quote_identifier
 from duly.verify.backend import compare_backend
 from duly.verify.contract import CONTRACTS, compare
 
-__all__ = ["check_contracts", "check_schema", "list_revisions"]
-
 SQL = load_queries(__file__, "schema.sql")
 
 

@@ -10,17 +10,6 @@ from duly.doctor.formatting import quote_identifier
 from duly.doctor.network import is_pooled
 from duly.settings import is_for_tests
 
-__all__ = [
-    "check_autovacuum",
-    "check_connections",
-    "check_durability",
-    "check_jit",
-    "check_server",
-    "check_timeouts",
-    "get_jit",
-    "note_jit",
-]
-
 SQL = load_queries(__file__, "server.sql")
 
 

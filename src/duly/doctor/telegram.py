@@ -9,8 +9,6 @@ from duly.doctor.context import CheckContext
 from duly.doctor.finding import Note, bad, ok, warn
 from duly.settings import Settings
 
-__all__ = ["call_bot_api", "check_telegram"]
-
 NO_BOT = "TELEGRAM_BOT_TOKEN is not set: messages for Telegram {fate}; set it to use a bot"
 WAIT = "wait, and fail after 7 days"
 ON_CONSOLE = "are printed on the console"

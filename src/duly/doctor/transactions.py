@@ -11,14 +11,6 @@ from duly.doctor.context import CheckContext, Limits
 from duly.doctor.finding import MAX_NAMED, Note, Verdict, grade, ok, warn, worst_notes, worst_verdict
 from duly.doctor.formatting import format_duration, quote_identifier
 
-__all__ = [
-    "check_prepared_transactions",
-    "check_replication_slots",
-    "check_transaction_ids",
-    "check_transactions",
-    "check_vacuum",
-]
-
 SQL = load_queries(__file__, "transactions.sql")
 
 

@@ -8,8 +8,6 @@ from duly.doctor.context import CheckContext
 from duly.doctor.finding import MAX_NAMED, Note, bad, ok, warn
 from duly.doctor.formatting import format_duration
 
-__all__ = ["check_heartbeat", "check_workers"]
-
 SQL = load_queries(__file__, "workers.sql")
 
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["Call", "Executor", "executor_for"]
-
 
 class Executor(StrEnum):
     """Where a handler runs; never on the loop that renews leases."""

@@ -26,8 +26,6 @@ from typing import Any
 from duly.outcomes import Failed, outcome_from_exception
 from duly.tracebacks import format_traceback
 
-__all__ = ["HEADER", "MAX_BYTES", "main"]
-
 HEADER = struct.Struct("!Q")
 MAX_BYTES = 64 * 1024 * 1024
 PR_SET_PDEATHSIG = 1

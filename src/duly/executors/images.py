@@ -11,8 +11,6 @@ from duly.logging import get_log
 from duly.outcomes import Failed
 from duly.storage.photo import unreadable_error
 
-__all__ = ["decode_image", "open_image_decoder"]
-
 TIMEOUT_SECONDS = 60.0
 MEMORY_BYTES = 1024**3  # the largest accepted image needs some 700 MB
 

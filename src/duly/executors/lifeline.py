@@ -4,8 +4,6 @@ import os
 import signal
 import threading
 
-__all__ = ["VARIABLE", "exit_with_parent"]
-
 VARIABLE = "DULY_LIFELINE"
 
 

@@ -25,8 +25,6 @@ from duly.executors.child import HEADER, MAX_BYTES
 from duly.outcomes import Failed
 from duly.tracebacks import MAX_TRACEBACK_BYTES, strip_own_lines, truncate_text
 
-__all__ = ["ChildProcess", "ProcessPool"]
-
 MAX_CALLS = 1_000  # then a fresh process replaces it, whatever it has leaked
 START_SECONDS = 30.0
 STACK_SECONDS, STACK_TRIES = 0.5, 10  # how long a child past its time limit has to write its stack

@@ -34,8 +34,6 @@ from duly.db.pool import Pool
 from duly.errors import AlreadyAnswered, Conflict, NotFound, Refused
 from duly.http.dependencies import PoolDep
 
-__all__ = ["router"]
-
 STYLE = files("duly.http").joinpath("pages/answer.css").read_text("utf-8")
 HEADERS = {
     "Cache-Control": "no-store",

@@ -32,8 +32,6 @@ from duly.http.telegram import router as telegram
 from duly.rate_limit import RateLimiter
 from duly.storage import ObjectStore
 
-__all__ = ["build_app"]
-
 READY_SECONDS = 2.0
 
 

@@ -24,24 +24,6 @@ from duly.db.pool import Pool
 from duly.errors import Forbidden, InvalidArgument, Unauthorized
 from duly.jobs.model import DEFAULT_ORG
 
-__all__ = [
-    "ADMIN",
-    "AccessRule",
-    "Authenticator",
-    "Caller",
-    "PersonAccessRule",
-    "Tenant",
-    "find_author",
-    "is_loopback",
-    "jobs_reader",
-    "jobs_writer",
-    "metrics_reader",
-    "posts_author",
-    "posts_private_viewer",
-    "posts_viewer",
-    "require_uid",
-]
-
 ADMIN = "admin"
 READ = "ledger:read"
 WRITE = "ledger:write"

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from duly.errors import Unavailable
 
-__all__ = ["BodySlots", "Slot"]
-
 SLOT_WAIT_SECONDS = 5.0
 
 

@@ -46,8 +46,6 @@ from duly.http.request_limits import GuardedRoute
 from duly.http.scheduler import COMMON_PROBLEMS, Writer
 from duly.http.types import ResponseModel
 
-__all__ = ["routers"]
-
 CALENDAR_TYPE = "text/calendar"
 DAYS_PER_QUERY = 14
 DISTANCE_ERROR_DAYS = 5  # the date of a day gives the distance of its shifts only roughly: zones, times of day

@@ -7,8 +7,6 @@ from contextlib import asynccontextmanager
 
 from duly.logging import get_log, masked
 
-__all__ = ["log_database_outages"]
-
 log = get_log("duly.http")
 
 

@@ -8,8 +8,6 @@ from duly.db.pool import Pool
 from duly.executors.process_pool import ProcessPool
 from duly.storage import ObjectStore
 
-__all__ = ["ImageDecoderDep", "ObjectStoreDep", "PoolDep", "SchemaDep"]
-
 
 async def get_pool(request: Request) -> Pool:
     """Return the connection pool."""

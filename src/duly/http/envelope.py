@@ -28,16 +28,6 @@ from duly.http.request_limits import GuardedRoute
 from duly.logging import get_log
 from duly.outcomes import clean_text
 
-__all__ = [
-    "CALLABLE",
-    "PLAIN",
-    "EnvelopedRoute",
-    "FailureResponse",
-    "IntentOutcomes",
-    "detect_form",
-    "failure_responses",
-]
-
 FLUSH_SECONDS = 5.0
 PLAIN, CALLABLE = "plain", "callable"  # the forms of a request; pydantic adds them to the location of an error
 CANONICAL_STATUSES: Mapping[int, str] = {  # by HTTP status, for clients of callable functions

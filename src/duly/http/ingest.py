@@ -39,8 +39,6 @@ from duly.http.request_limits import GuardedRoute, ImageRoute
 from duly.http.types import Instant, PageQuery, RequestModel, ResponseModel
 from duly.storage.photo import MAX_PHOTO_BYTES, clean_screenshot
 
-__all__ = ["routers"]
-
 COMMON_PROBLEMS = problem_responses(
     Unauthorized, Forbidden, NotFound, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable
 )

@@ -17,8 +17,6 @@ from duly.errors import InvalidArgument
 from duly.http.types import Instant, PageQuery, RequestModel, ResponseModel
 from duly.jobs.model import DAY_SECONDS, MAX_RETAIN_SECONDS, JobOptions, JobRequest, JobStatus
 
-__all__ = ["CancelRequest", "EnqueueRequest", "JobEventPage", "JobEventResponse", "JobPage", "JobQuery", "JobResponse"]
-
 DEFAULTS = JobOptions()
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 TIME_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}.*", re.ASCII)

@@ -26,8 +26,6 @@ from duly.http.types import PageQuery
 from duly.jobs import service
 from duly.outcomes import Existing
 
-__all__ = ["router"]
-
 COMMON_PROBLEMS = problem_responses(
     Unauthorized, Forbidden, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable
 )

@@ -14,8 +14,6 @@ from duly.http.dependencies import PoolDep
 from duly.http.problems import problem_responses
 from duly.http.request_limits import GuardedRoute
 
-__all__ = ["METRICS", "render_metrics", "router"]
-
 router = APIRouter(
     tags=["health"],
     route_class=GuardedRoute,

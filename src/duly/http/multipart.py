@@ -11,8 +11,6 @@ from collections.abc import Iterator
 
 from duly.errors import InvalidArgument
 
-__all__ = ["OVERHEAD_BYTES", "extract_file"]
-
 OVERHEAD_BYTES = 64 * 1024  # allowed besides the file
 MAX_HEADERS_LENGTH = 8 * 1024  # of a part
 MAX_PARTS = 2  # enough to see that there is more than one

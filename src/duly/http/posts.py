@@ -43,8 +43,6 @@ from duly.http.types import Instant, PageQuery, RequestModel, ResponseModel
 from duly.outcomes import Existing
 from duly.storage.photo import MAX_PHOTO_BYTES, clean_photo
 
-__all__ = ["routers"]
-
 COMMON_PROBLEMS = problem_responses(
     Unauthorized, Forbidden, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable
 )

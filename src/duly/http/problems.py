@@ -33,16 +33,6 @@ from duly.errors import (
 from duly.logging import get_log
 from duly.outcomes import clean_text
 
-__all__ = [
-    "INTERNAL_ERROR_DETAIL",
-    "MEDIA_TYPE",
-    "MISCONFIGURED_DETAIL",
-    "Problem",
-    "add_problem_schema",
-    "install_problem_handlers",
-    "problem_responses",
-]
-
 MEDIA_TYPE = "application/problem+json"
 MAX_INVALID_FIELDS = 20
 MAX_LOCATION_LENGTH = 200

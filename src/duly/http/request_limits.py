@@ -20,17 +20,6 @@ from duly.errors import TooLarge
 from duly.http.auth import ADMIN, AccessRule, Caller
 from duly.http.body_slots import BodySlots, Slot
 
-__all__ = [
-    "BODIES_AT_ONCE",
-    "IMAGES_AT_ONCE",
-    "MAX_BODY_BYTES",
-    "MIN_BYTES_PER_SECOND",
-    "SMALL_BODY_BYTES",
-    "GuardedRoute",
-    "ImageRoute",
-    "read_body",
-]
-
 MAX_BODY_BYTES = 4 * 1024 * 1024  # fits a payload of 1 MiB, however its characters are escaped
 SMALL_BODY_BYTES = 64 * 1024
 BODY_SECONDS, IMAGE_SECONDS = 30.0, 120.0

@@ -69,8 +69,6 @@ from duly.http.scheduler_models import (
 from duly.http.types import PageQuery
 from duly.outcomes import Creation, Existing
 
-__all__ = ["COMMON_PROBLEMS", "Reader", "Writer", "routers"]
-
 READ, WRITE = "scheduler:read", "scheduler:write"
 NEXT_FIRINGS_COUNT = 5
 COMMON_PROBLEMS = problem_responses(

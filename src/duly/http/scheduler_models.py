@@ -30,30 +30,6 @@ from duly.errors import InvalidArgument
 from duly.http.job_models import DueTime, Payload
 from duly.http.types import Instant, Limit, PageQuery, RequestModel, ResponseModel
 
-__all__ = [
-    "MAX_ID",
-    "ConfirmationRequest",
-    "ExpensePage",
-    "ExpenseQuery",
-    "ExpenseResponse",
-    "FiringResponse",
-    "ReceiptResponse",
-    "RunPage",
-    "RunQuery",
-    "RunResponse",
-    "RunSummary",
-    "RunTransitionPage",
-    "ScheduleChanges",
-    "SchedulePage",
-    "ScheduleQuery",
-    "ScheduleRequest",
-    "ScheduleResponse",
-    "ScheduleSummary",
-    "UpcomingQuery",
-    "UpcomingRunResponse",
-    "UpcomingRunsResponse",
-]
-
 MAX_ID = 2**63 - 1
 
 

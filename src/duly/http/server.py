@@ -18,8 +18,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from duly.logging import get_log
 
-__all__ = ["HEADER_SECONDS", "MAX_CONNECTIONS", "GuardedProtocol", "max_connections", "server_config"]
-
 HEADER_SECONDS = 10.0
 MAX_CONNECTIONS = 1000
 RESERVED_DESCRIPTORS = 128  # for the database, files and child processes

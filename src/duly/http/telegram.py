@@ -18,8 +18,6 @@ from duly.http.request_limits import read_body
 from duly.logging import get_log
 from duly.storage import ObjectStore
 
-__all__ = ["UpdateDispatcher", "WebhookBot", "router"]
-
 SECRET = "x-telegram-bot-api-secret-token"  # noqa: S105 (the header's name)
 MAX_UPDATE_BYTES = 1024 * 1024
 

@@ -5,8 +5,6 @@ from typing import Annotated, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["MAX_PAGE_SIZE", "CursorText", "Instant", "Limit", "PageQuery", "RequestModel", "ResponseModel"]
-
 MAX_PAGE_SIZE = 200
 MAX_UNKNOWN_FIELDS = 100  # of one object; with more, they are reported as one error
 

@@ -30,8 +30,6 @@ from duly.lease.work import StopSignal
 from duly.logging import get_log
 from duly.outcomes import Stopped, checked_result
 
-__all__ = ["Context", "JobDatabase", "JobTransaction"]
-
 MAX_STAGE_LENGTH = 200
 
 log = get_log("duly.jobs")

@@ -26,20 +26,6 @@ if TYPE_CHECKING:  # not imported at run time: a caller that passes one has impo
     from sqlalchemy.ext.asyncio import AsyncSession
     from sqlalchemy.orm import Session
 
-__all__ = [
-    "AnyTransaction",
-    "AsyncTransaction",
-    "SyncTransaction",
-    "check_supported",
-    "creation_from_row",
-    "enqueue_async",
-    "enqueue_sync",
-    "is_async",
-    "query_async",
-    "query_sync",
-    "translate_errors",
-]
-
 SyncTransaction: TypeAlias = "psycopg.Connection[Any] | AlchemyConnection | Session"
 AnyTransaction: TypeAlias = "SyncTransaction | AsyncTransaction"
 AsyncTransaction: TypeAlias = "psycopg.AsyncConnection[Any] | AlchemyAsyncConnection | AsyncSession"

@@ -7,8 +7,6 @@ from typing import TypeAlias
 from duly.backoff import MAX_SECONDS
 from duly.errors import InvalidArgument
 
-__all__ = ["Duration", "to_seconds"]
-
 Duration: TypeAlias = float | timedelta | str
 
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -35,8 +35,6 @@ from duly.jobs.model import ANY, DEFAULT_ORG, JobLimit, JobStatus
 from duly.jobs.service import tenant_transaction
 from duly.lease.owner import worker_from_owner
 
-__all__ = ["CAUSES", "JobReason", "JobSituation", "explain"]
-
 MAX_MESSAGE_LENGTH = 200
 UNNAMED = "an unnamed caller"
 

@@ -10,8 +10,6 @@ from duly.jobs.context import Context
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp, clean_text
 
-__all__ = ["OnFailure", "build_hook_call", "stored_message"]
-
 OnFailure: TypeAlias = Callable[[Context, BaseException], Any]
 
 log = get_log("duly.jobs")

@@ -51,51 +51,6 @@ from duly.lease.operations import Lease, find_settled, keys_and_owners, settle_m
 from duly.lease.owner import new_owner
 from duly.outcomes import clean_text, invalid_result
 
-__all__ = [
-    "FIRST_PAGE",
-    "KEY_REUSED",
-    "SQL",
-    "cancel_job",
-    "claim",
-    "complete",
-    "complete_parameters",
-    "count_dead_letters",
-    "done_parameters",
-    "enqueue",
-    "enqueue_many",
-    "enqueue_parameters",
-    "erase_job",
-    "fence",
-    "find_job",
-    "find_traceback",
-    "list_events",
-    "list_job_ids",
-    "list_jobs",
-    "list_limits",
-    "mark_expired",
-    "mark_failed",
-    "pause",
-    "purge",
-    "record_progress",
-    "redrive",
-    "release",
-    "requeue",
-    "resume",
-    "retry_job",
-    "retry_or_dead_letter",
-    "set_limit",
-    "set_tenant",
-    "settle_cancelled",
-    "settle_done",
-    "settle_failed",
-    "settle_given_up",
-    "snooze",
-    "sweep",
-    "sweep_jobs",
-    "translate_result_errors",
-    "wake_workers",
-]
-
 SQL = load_queries(__file__)
 RESULT_RULE = "ck_job__result"
 KEY_REUSED = "DU002"  # SQLSTATE of an idempotency key that was used for another request

@@ -18,23 +18,6 @@ from duly.jobs.model import ANY, DeadLetterFilter, Job, JobEvent, JobLimit, JobR
 from duly.outcomes import Created, Creation, Existing
 from duly.paging import Page, build_page, checked_limit, decode_cursor
 
-__all__ = [
-    "cancel",
-    "count_dead_letters",
-    "enqueue",
-    "erase",
-    "find_traceback",
-    "get_job",
-    "list_events",
-    "list_jobs",
-    "list_limits",
-    "pause",
-    "redrive",
-    "resolve_id",
-    "resume",
-    "retry",
-]
-
 REDRIVE_BATCH_SIZE = 1000
 MAX_REASON_LENGTH = 500
 

@@ -10,8 +10,6 @@ guard keeps it for one transition only: without a transition, or without a new d
 from duly.lease.operations import LeaseTable
 from duly.lease.state_machine import StateMachine, TransitionLog
 
-__all__ = ["JOB", "JOB_EVENT", "JOB_MACHINE"]
-
 NAME = "'^[A-Za-z0-9][A-Za-z0-9_.:/-]*$'"  # names never change, and matching them at every transition would cost time
 TIMES = ", ".join(
     f"new.{name}_at"

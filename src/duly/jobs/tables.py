@@ -25,8 +25,6 @@ from duly.backoff import BackoffPolicy
 from duly.db.metadata import metadata
 from duly.jobs.model import JobStatus
 
-__all__ = ["job", "job_event", "job_limit"]
-
 NOW = text("duly.clock()")
 NEW_ID = text("gen_random_uuid()")
 

@@ -15,16 +15,6 @@ from duly.jobs.context import Context
 from duly.jobs.duration import Duration, to_seconds
 from duly.jobs.model import DAY_SECONDS, MAX_RETAIN_SECONDS, JobOptions
 
-__all__ = [
-    "check_first_parameter",
-    "check_integer",
-    "check_name",
-    "check_options",
-    "parse_backoff",
-    "parse_options",
-    "parse_seconds",
-]
-
 MAX_NAME_LENGTH = 100
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
 NAME_RULE = f"must have 1 to {MAX_NAME_LENGTH} characters of A-Z a-z 0-9 _ . : / - and begin with a letter or digit"

@@ -28,8 +28,6 @@ from duly.lease.work import Finished, StopSignal, Tuning, Work
 from duly.logging import Trace, get_log
 from duly.outcomes import RAISABLE, Cancelled, Done, Failed, GiveUp, Later, Released, Settled, Stopped
 
-__all__ = ["Handler", "JobWork"]
-
 API_ROLE = "duly_api"
 FLOOR_SECONDS = 1.0  # then a claim ignores the floors, to find jobs whose transactions committed late
 PURGE_BATCH_SIZE = 1000

@@ -12,8 +12,6 @@ import psycopg
 
 from duly.errors import Misconfigured, Unavailable
 
-__all__ = ["bisect", "is_lock_or_timeout_error", "is_server_error"]
-
 # Classes of SQLSTATE
 CONNECTION_EXCEPTION, INSUFFICIENT_RESOURCES, SYSTEM_ERROR, ACCESS_OR_SCHEMA_ERROR = "08", "53", "58", "42"
 OPERATOR_INTERVENTION = "57P"

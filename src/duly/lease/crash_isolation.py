@@ -11,8 +11,6 @@ from typing import Any
 
 from duly.lease.operations import Lease
 
-__all__ = ["CrashIsolation"]
-
 
 class CrashIsolation:
     """Chooses the one suspect row that a worker holds."""

@@ -25,8 +25,6 @@ from duly.db.pool import reads_committed, set_role
 from duly.errors import DulyError, LeaseLost
 from duly.lease.operations import Lease, LeaseTable, Renewal, renew
 
-__all__ = ["Connect", "Heartbeat", "HeldLease", "SharedConnection"]
-
 LAST_BEAT_SECONDS = 1.0  # limit for a beat that is in progress when the heartbeat is stopped
 
 Connect = Callable[[], Awaitable[AsyncConnection[Any]]]

@@ -28,28 +28,6 @@ from duly.db.rows import Connection, Row, find_row, get_rows
 from duly.errors import LeaseLost
 from duly.lease.owner import new_owner
 
-__all__ = [
-    "Lease",
-    "LeaseTable",
-    "Renewal",
-    "claim",
-    "claim_expired",
-    "fence",
-    "fence_many",
-    "find_due",
-    "find_expired",
-    "find_next",
-    "find_settled",
-    "quarantine",
-    "release",
-    "render",
-    "renew",
-    "settle",
-    "settle_many",
-    "settle_with",
-    "sweep",
-]
-
 TEMPLATES = parse_queries(Path(__file__).with_name("lease.sql").read_text())
 
 

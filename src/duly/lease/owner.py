@@ -17,8 +17,6 @@ if sys.version_info >= (3, 14):
 else:
     from uuid_utils.compat import uuid7
 
-__all__ = ["new_id", "new_owner", "worker_from_owner"]
-
 TOKEN_BYTES = 16  # 128 random bits: 22 URL-safe characters, none of which is "/"
 OWNER = re.compile(r"(.+)/[A-Za-z0-9_-]{22}")
 

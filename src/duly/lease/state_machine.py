@@ -13,8 +13,6 @@ from psycopg import sql
 from duly.db.queries import parse_queries
 from duly.lease.operations import literal
 
-__all__ = ["ILLEGAL_MOVE", "TRANSITION", "StateMachine", "TransitionLog", "render_state_machine"]
-
 ILLEGAL_MOVE = "DU001"  # the SQLSTATE of a refused transition
 TEMPLATES = parse_queries(Path(__file__).with_name("state_machine.sql").read_text())
 

@@ -16,8 +16,6 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from duly.db.metadata import metadata
 
-__all__ = ["link_keys", "transition"]
-
 transition = Table(
     "transition",
     metadata,

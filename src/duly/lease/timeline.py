@@ -11,8 +11,6 @@ from duly.db.queries import load_queries
 from duly.db.rows import get_rows
 from duly.paging import Page, build_page, checked_limit, decode_cursor
 
-__all__ = ["Transition", "list_transitions"]
-
 SQL = load_queries(__file__, "timeline.sql")
 
 

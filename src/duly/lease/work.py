@@ -30,8 +30,6 @@ from duly.lease.operations import (
 )
 from duly.outcomes import Failed, GiveUp, failure_from_exception
 
-__all__ = ["Finished", "ReportFailure", "Stop", "StopSignal", "Tuning", "Work"]
-
 ReportFailure: TypeAlias = Callable[[Lease, Failed | GiveUp], Callable[[], Any] | None]
 
 

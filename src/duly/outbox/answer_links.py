@@ -11,8 +11,6 @@ from typing import Any
 from duly.accounts.signed_links import LinkClaims, sign_link
 from duly.outbox.channel import AnswerLink
 
-__all__ = ["AnswerLinks"]
-
 LINK_TTL_SECONDS = 14 * 86_400
 
 

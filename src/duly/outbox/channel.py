@@ -5,17 +5,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-__all__ = [
-    "AnswerLink",
-    "Channel",
-    "Contact",
-    "NotSent",
-    "OutboundMessage",
-    "OutcomeUnknown",
-    "UncertainPolicy",
-    "Undeliverable",
-]
-
 
 @dataclass(frozen=True)
 class Contact:

@@ -14,29 +14,6 @@ from duly.lease.owner import new_owner
 from duly.outbox.channel import Contact
 from duly.outbox.states import MessageTable
 
-__all__ = [
-    "SQL",
-    "claim_messages",
-    "fail_unconfigured",
-    "find_contacts",
-    "find_contacts_by_telegram_id",
-    "find_message",
-    "is_managed",
-    "list_message_ids",
-    "list_messages",
-    "mark_called",
-    "note_unconfigured",
-    "release_messages",
-    "resend",
-    "resend_notification",
-    "resend_uncertain",
-    "resolve",
-    "resolve_notification",
-    "retain",
-    "sql_names",
-    "sweep_messages",
-]
-
 SQL = load_queries(__file__)
 SCAN_LIMIT = 500  # due messages examined per scan, so that one recipient's long blocked queue is passed quickly
 MAX_SCANS = 20

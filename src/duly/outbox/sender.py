@@ -43,8 +43,6 @@ from duly.outbox.channel import (
 from duly.outbox.states import MessageTable
 from duly.outcomes import Done, Failed, GiveUp, Released, clean_text
 
-__all__ = ["MAX_STARTS", "NOT_CONFIGURED", "UNCONFIGURED_WAIT_DAYS", "SendWork"]
-
 MAX_STARTS = 12
 NOT_CONFIGURED = "CHANNEL_NOT_CONFIGURED"
 UNCONFIGURED_WAIT_DAYS = 7  # then messages of an unconfigured channel fail

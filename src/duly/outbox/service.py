@@ -17,8 +17,6 @@ from duly.outbox import repository
 from duly.outbox.states import OUTBOX, MessageTable
 from duly.paging import Page, build_page, checked_limit, decode_cursor
 
-__all__ = ["STATUSES", "StoredMessage", "get_message", "list_messages", "resend_message", "resolve_message"]
-
 STATUSES = ("pending", "sending", "sent", "failed", "uncertain")
 NOTIFICATION_FIELDS = ("user_id", "schedule_date", "source_session_id", "message", "event_ids")
 

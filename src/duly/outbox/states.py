@@ -16,15 +16,6 @@ from dataclasses import dataclass
 from duly.lease.operations import LeaseTable
 from duly.lease.state_machine import StateMachine
 
-__all__ = [
-    "NOTIFICATION_MACHINE",
-    "OUTBOX",
-    "OUTBOX_MACHINE",
-    "MessageTable",
-    "notification_machine",
-    "notification_table",
-]
-
 DEFAULT_INGEST_SCHEMA = "schedule_ingest"
 TRANSITIONS = {
     "pending": ("sending", "failed"),

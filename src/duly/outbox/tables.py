@@ -18,8 +18,6 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from duly.db.metadata import metadata
 
-__all__ = ["outbox"]
-
 NOW = text("duly.clock()")
 
 outbox = Table(

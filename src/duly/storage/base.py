@@ -14,8 +14,6 @@ from duly.settings import Settings
 from duly.storage.bucket import Bucket, open_bucket
 from duly.storage.directory import Directory, open_directory
 
-__all__ = ["MAX_NAME_LENGTH", "ObjectStore", "open_object_store"]
-
 MAX_NAME_LENGTH = 512
 MAX_PART_LENGTH = 200  # between slashes; file systems allow 255, and a temporary file has a longer name
 DELETE_BATCH = 10

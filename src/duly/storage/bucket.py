@@ -21,8 +21,6 @@ from duly.settings import Settings, variable_read_for
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig, S3Config, S3Credential
 
-__all__ = ["Bucket", "open_bucket"]
-
 CONNECT_SECONDS = 3
 REQUEST_SECONDS = 30  # including the body
 MAX_RETRIES = 3

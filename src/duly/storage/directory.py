@@ -19,8 +19,6 @@ from obstore.store import LocalStore
 from duly.errors import DulyError, InvalidArgument, Misconfigured, NotFound, Unavailable
 from duly.settings import Settings
 
-__all__ = ["Directory", "open_directory"]
-
 NOT_FOUND_ERRNOS = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 PERMISSION_ERRNOS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG}
 NO_HARDLINK_ERRNOS = {errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}

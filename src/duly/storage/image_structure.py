@@ -11,8 +11,6 @@ import struct
 
 from duly.errors import InvalidArgument
 
-__all__ = ["MAX_PARTS", "MAX_SCANS", "check_structure"]
-
 MAX_PARTS = 20_000  # a PNG of 20 MiB in the usual chunks of 8 KiB has 2560
 MAX_SCANS = 64  # ten are usual
 

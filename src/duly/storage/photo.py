@@ -18,18 +18,6 @@ from PIL.Image import Transpose
 from duly.errors import DulyError, InvalidArgument, TooLarge
 from duly.storage.image_structure import check_structure
 
-__all__ = [
-    "MAX_PHOTO_BYTES",
-    "MAX_PIXELS",
-    "Screenshot",
-    "clean_photo",
-    "clean_screenshot",
-    "decode_photo",
-    "decode_thumbnail",
-    "make_thumbnail_jpeg",
-    "unreadable_error",
-]
-
 MAX_PHOTO_BYTES = 20 * 1024 * 1024
 MAX_PIXELS = 40_000_000
 MAX_SIDE_LENGTH = 65_500  # of a JPEG

@@ -18,8 +18,6 @@ from duly.telegram.buttons import find_key
 from duly.telegram.messages import translate
 from duly.telegram.services import Services
 
-__all__ = ["ButtonPress", "parse_button_press", "router"]
-
 KEY = re.compile(r"(\d{1,19}):\d{1,12}:(?:(complete|skip|cancel)|(snooze):(\d{1,5}))", re.ASCII)
 RECEIPT = re.compile(r"(-?\d{1,19}):(\d{1,19})", re.ASCII)
 MAX_REFRESHES = 3

@@ -9,8 +9,6 @@ Data that was altered, or is sent from another chat, has no valid signature.
 from duly.accounts.signature import SIGNATURE_LENGTH, is_signature_valid, signature_for
 from duly.outbox.channel import Undeliverable
 
-__all__ = ["MAX_DATA_BYTES", "find_key", "sign_key"]
-
 MAX_DATA_BYTES = 64
 PURPOSE = "telegram.button"
 

@@ -23,8 +23,6 @@ from duly.storage.photo import MAX_PHOTO_BYTES, Screenshot, clean_screenshot
 from duly.telegram.messages import format_image_count, translate
 from duly.telegram.services import Services
 
-__all__ = ["TemporaryFailure", "router"]
-
 MEGABYTES = MAX_PHOTO_BYTES // 1024**2
 MAX_DOWNLOAD_BYTES = min(MAX_PHOTO_BYTES, 20 * 1000**2)  # the limit of the Bot API for downloads
 IMAGE_SIGNATURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"RIFF")

@@ -30,8 +30,6 @@ from duly.outbox.channel import NotSent, OutboundMessage, OutcomeUnknown, Uncert
 from duly.telegram.buttons import sign_key
 from duly.telegram.client import NO_PREVIEW, format_error, open_bot, truncate, was_never_sent
 
-__all__ = ["Telegram"]
-
 BUTTONS_PER_ROW = 2
 UNDELIVERABLE_ERRORS = (TelegramForbiddenError, TelegramBadRequest, TelegramMigrateToChat, TelegramEntityTooLarge)
 

@@ -13,8 +13,6 @@ from aiohttp import ClientConnectorError, ConnectionTimeoutError
 
 from duly.logging import masked
 
-__all__ = ["MAX_TEXT_LENGTH", "NO_PREVIEW", "format_error", "open_bot", "truncate", "was_never_sent"]
-
 MAX_TEXT_LENGTH = 4096  # of a message, in UTF-16 code units
 NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 

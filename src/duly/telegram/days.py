@@ -19,8 +19,6 @@ from duly.errors import NotFound
 from duly.telegram.messages import translate
 from duly.telegram.services import Services
 
-__all__ = ["router"]
-
 MAX_LINES = 50
 MAX_UPCOMING = 10
 

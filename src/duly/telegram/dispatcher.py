@@ -34,8 +34,6 @@ from duly.telegram.messages import COMMANDS, parse_language, translate
 from duly.telegram.pending_updates import PendingUpdate, PendingUpdates
 from duly.telegram.services import Services
 
-__all__ = ["ALLOWED_UPDATES", "Dispatcher", "RetryLater", "open_dispatcher"]
-
 ALLOWED_UPDATES = ["message", "callback_query"]
 MAX_FAILURES = 3
 MAX_RETRY_SECONDS = 3600.0

@@ -3,8 +3,6 @@
 
 from collections.abc import Mapping
 
-__all__ = ["COMMANDS", "format_image_count", "parse_language", "translate"]
-
 MESSAGES: Mapping[str, Mapping[str, str]] = {
     "en": {
         "welcome": "Welcome, {uid}. I remind you of what is due, and read your photographed schedules.\n\n{help}",

@@ -4,8 +4,6 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
-__all__ = ["PendingUpdate", "PendingUpdates"]
-
 MAX_PENDING = 1000
 
 

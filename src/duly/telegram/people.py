@@ -20,8 +20,6 @@ from duly.telegram.messages import parse_language, translate
 from duly.telegram.pending_updates import PendingUpdate
 from duly.telegram.services import Services
 
-__all__ = ["AdmissionMiddleware", "PersonMiddleware", "find_language", "link_router", "refuse", "router"]
-
 Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]
 
 

@@ -35,8 +35,6 @@ from duly.logging import get_log
 from duly.telegram.client import format_error
 from duly.telegram.dispatcher import ALLOWED_UPDATES, Dispatcher, RetryLater
 
-__all__ = ["Poller"]
-
 MAX_UPDATES = 100
 MAX_CONCURRENT_UPDATES = 8
 QUEUE_WAIT_SECONDS = 1.0

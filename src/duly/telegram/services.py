@@ -14,8 +14,6 @@ from duly.rate_limit import RateLimiter
 from duly.storage import ObjectStore
 from duly.telegram.client import NO_PREVIEW, format_error, truncate
 
-__all__ = ["Services"]
-
 BURST = 60  # messages, or button presses, of one person
 MAX_CALLBACK_TEXT_LENGTH = 200
 

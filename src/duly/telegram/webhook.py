@@ -14,8 +14,6 @@ from duly.storage import ObjectStore
 from duly.telegram.client import format_error
 from duly.telegram.dispatcher import ALLOWED_UPDATES, Dispatcher, open_dispatcher
 
-__all__ = ["TelegramWebhook"]
-
 FIRST_PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 60.0
 

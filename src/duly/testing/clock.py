@@ -19,8 +19,6 @@ from duly.db.queries import load_queries
 from duly.errors import NotATestDatabase
 from duly.jobs.duration import Duration, to_seconds
 
-__all__ = ["Clock", "has_test_clock", "install_test_clock", "move_clock", "read_clock", "require_test_clock"]
-
 SQL = load_queries(__file__, "clock.sql")
 
 

@@ -35,20 +35,6 @@ from duly.errors import NotATestDatabase, Unavailable
 from duly.settings import is_for_tests, load_settings
 from duly.testing.clock import install_test_clock
 
-__all__ = [
-    "FAST_SETTINGS",
-    "FOREIGN_DATABASE_VARIABLES",
-    "TestDatabases",
-    "build_test_template",
-    "database_prefix",
-    "lock_templates",
-    "open_server",
-    "remove_server_directory",
-    "remove_test_run",
-    "server_for_tests",
-    "shared_directory",
-]
-
 FAST_SETTINGS: Final = {
     "fsync": "off",
     "synchronous_commit": "off",

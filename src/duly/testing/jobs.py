@@ -43,8 +43,6 @@ from duly.settings import load_settings
 from duly.testing.clock import Clock, require_test_clock
 from duly.worker.runner import Worker
 
-__all__ = ["assert_enqueued", "assert_not_enqueued", "drain", "find_next_retry", "list_candidate_jobs", "perform"]
-
 TUNING = Tuning()
 MAX_LISTED_JOBS = 20
 MAX_PAYLOAD_LENGTH = 200

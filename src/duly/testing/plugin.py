@@ -23,8 +23,6 @@ if TYPE_CHECKING:  # imported by the fixtures that need them
     from duly.testing.clock import Clock
     from duly.testing.databases import TestDatabases
 
-__all__ = ["duly_clock", "duly_database", "duly_databases", "duly_home", "duly_server", "duly_template"]
-
 BASE_DIRECTORY = Path("/tmp")  # noqa: S108 (short enough for the path of a socket; the name is random)
 
 

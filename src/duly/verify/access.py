@@ -11,8 +11,6 @@ from psycopg.rows import scalar_row
 from duly.db.queries import load_queries
 from duly.errors import Misconfigured
 
-__all__ = ["is_member", "list_unreadable", "permission_error", "raise_work_mem", "row_security_error"]
-
 SQL = load_queries(__file__, "access.sql")
 WORK_MEM_BYTES = 128 * 2**20  # per sort and hash
 PLAIN = re.compile(r"[a-z_][a-z0-9_]*")  # needs no quotes

@@ -16,8 +16,6 @@ from psycopg.rows import dict_row, scalar_row
 from duly.db.queries import load_queries
 from duly.verify.contract import Difference
 
-__all__ = ["EVENT_KEY", "compare_backend", "find_owner", "has_contract_event_key", "is_migrated", "is_owned_by_backend"]
-
 SQL = load_queries(__file__, "backend.sql")
 CONTRACT = Path(__file__).with_name("backend.txt")
 PHASE_3 = ("capture_session", "capture_image", "day_schedule", "schedule_version")

@@ -12,8 +12,6 @@ from duly.db.fingerprint import fingerprint
 from duly.db.migrations import Names
 from duly.errors import InvalidArgument
 
-__all__ = ["CONTRACTS", "Difference", "compare", "contract_lines", "contract_schemas", "has_tables"]
-
 DIRECTORY = Path(__file__).parent / "contracts"
 STANDARD = Names()
 # The schemas of each contract; the last one is replaced by DB_SCHEMA.

@@ -15,8 +15,6 @@ from duly.verify.contract import contract_lines, contract_schemas
 from duly.verify.invariants import INVARIANTS, Invariant, render_statement
 from duly.verify.machines import CONTRACT_MACHINES, ContractMachine
 
-__all__ = ["FORMAT", "build_document", "parse_line"]
-
 FORMAT = 1  # increased when readers of the document have to change
 STANDARD = Names()
 # How to find the name in a line of each kind, where it does not come first.

@@ -16,17 +16,6 @@ from duly.verify.access import permission_error, raise_work_mem, row_security_er
 from duly.verify.hashes import VERSIONS_HAVE_THEIR_HASH, find_wrong_hashes
 from duly.verify.machines import list_steps
 
-__all__ = [
-    "INVARIANTS",
-    "VISIBILITY_CHECK",
-    "Invariant",
-    "Violation",
-    "check",
-    "load_invariants",
-    "render_statement",
-    "select_invariants",
-]
-
 MAX_OFFENDERS = 100
 VISIBILITY_CHECK = "every_role_sees_every_row"  # checked first; if it fails, the others would not see every row
 CONTRACT_PREFIX = "-- contract: "

@@ -12,8 +12,6 @@ from functools import cached_property
 from duly.db.migrations import Names
 from duly.verify.contract import contract_lines
 
-__all__ = ["CONTRACT_MACHINES", "ContractMachine", "list_steps"]
-
 STANDARD = Names()
 NO_STATE = ""  # the previous state of a new row
 

@@ -15,8 +15,6 @@ from duly.worker.held import HeldRows
 from duly.worker.outage import DatabaseContact
 from duly.worker.settler import Settler
 
-__all__ = ["Claimer"]
-
 REFUSED_SECONDS = 60.0  # for how long a row that could not be claimed is left alone
 
 log = get_log("duly.worker")

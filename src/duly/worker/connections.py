@@ -7,8 +7,6 @@ from duly.errors import Misconfigured
 from duly.executors.call import Executor
 from duly.lease.work import Work
 
-__all__ = ["ConnectionShares", "share_connections"]
-
 RESERVED = 2  # one renews leases, one listens for notifications
 
 

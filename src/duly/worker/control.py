@@ -30,8 +30,6 @@ from duly.worker.metrics import Metrics
 from duly.worker.outage import Outage
 from duly.worker.registry import WorkerIdentity, note_seen, note_stopped, note_stopping, register
 
-__all__ = ["Control"]
-
 SEEN_SECONDS = 10.0
 TICK_SECONDS = 0.5
 PROBE_SECONDS = 1.0

@@ -26,8 +26,6 @@ from duly.worker.polling import Polling
 from duly.worker.settler import RETRY_SECONDS, Settler
 from duly.worker.sweeper import Sweeper
 
-__all__ = ["CYCLES", "WorkCycle"]
-
 CYCLES = 2  # of each work type
 RETRY = Backoff(base_seconds=0.1, cap_seconds=5.0)
 

@@ -26,8 +26,6 @@ from duly.logging import get_log
 from duly.outcomes import RAISABLE, Cancelled, Failed, GiveUp, Released, Stopped, outcome_from_exception
 from duly.tracebacks import format_stack, format_traceback
 
-__all__ = ["Deliver", "Handlers", "RunReport", "Running"]
-
 CANCEL_GRACE_SECONDS = 5.0  # a thread that was asked to stop may take so long to name its outcome
 STALLED_SECONDS = 5.0  # a loop that did not turn for so long gets no new rows
 REPORT_SECONDS = 10.0  # limit for the hook that is called for a failure

@@ -23,8 +23,6 @@ from duly.errors import PortTaken
 from duly.logging import get_log
 from duly.worker.metrics import Metrics
 
-__all__ = ["Health", "serve_health"]
-
 MAX_CONNECTIONS = 16
 CONNECTION_SECONDS = 5.0
 POLL_SECONDS = 0.2  # how often the server checks for late connections, and whether it should stop

@@ -11,8 +11,6 @@ from duly.worker.handlers import Handlers, Running, RunReport
 from duly.worker.metrics import Metrics
 from duly.worker.polling import Polling
 
-__all__ = ["HeldRows", "Slots"]
-
 log = get_log("duly.worker")
 
 

@@ -13,8 +13,6 @@ from duly.errors import Unavailable
 from duly.logging import get_log
 from duly.worker.outage import Outage, format_reason
 
-__all__ = ["listen"]
-
 RETRY = Backoff(base_seconds=0.5, cap_seconds=30.0)
 QUIET_SECONDS = 10.0  # a shorter loss of the connection is not logged
 PROBE_SECONDS = 30.0  # how often a silent connection is tested

@@ -14,8 +14,6 @@ from prometheus_client.registry import Collector
 
 import duly
 
-__all__ = ["OUTCOMES", "Metrics"]
-
 OUTCOMES = {"Done": "done", "Later": "later", "GiveUp": "gave_up", "Failed": "failed", "Cancelled": "cancelled"}
 RUN_SECONDS = (0.001, 0.01, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600)
 DATABASE_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30)

@@ -12,8 +12,6 @@ from duly.lease.bisect import is_server_error
 from duly.logging import get_log, masked
 from duly.worker.metrics import Metrics
 
-__all__ = ["LOST_SECONDS", "DatabaseContact", "Outage", "format_reason"]
-
 LOST_SECONDS = 3.5  # without any answer, until the database counts as unavailable
 NO_CONNECTION = ("08", "53", "57P")  # classes of SQLSTATE: connection lost, no resources, shutting down
 NO_REASON = "no connection to the database within"  # a pool's error, which does not give the cause

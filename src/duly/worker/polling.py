@@ -4,8 +4,6 @@ import asyncio
 import random
 import time
 
-__all__ = ["Polling"]
-
 EAGER_SECONDS = 0.002  # between polls of a worker that was just notified
 AWAKE_SECONDS = 0.1  # how long it polls that often: two windows of the notification, whose later rows are not announced
 

@@ -15,8 +15,6 @@ from duly.db.queries import load_queries
 from duly.db.rows import execute
 from duly.lease.owner import new_id
 
-__all__ = ["WorkerIdentity", "note_seen", "note_stopped", "note_stopping", "register"]
-
 SQL = load_queries(__file__, "registry.sql")
 
 

@@ -33,8 +33,6 @@ from duly.worker.control import Control
 from duly.worker.handlers import Handlers
 from duly.worker.metrics import Metrics
 
-__all__ = ["Worker", "run_worker"]
-
 log = get_log("duly.worker")
 HARD_EXIT_SECONDS = 7.0  # to release what we hold and to close, once draining is over
 GC_THRESHOLD = 10_000  # new objects before the garbage collector runs

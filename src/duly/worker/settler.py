@@ -18,8 +18,6 @@ from duly.worker.held import HeldRows
 from duly.worker.metrics import OUTCOMES
 from duly.worker.outage import DatabaseContact
 
-__all__ = ["RETRY_SECONDS", "Settler"]
-
 RETRY_SECONDS = 0.2  # when a row that another transaction has locked is settled again
 
 log = get_log("duly.worker")

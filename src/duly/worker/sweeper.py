@@ -13,8 +13,6 @@ from duly.logging import get_log
 from duly.worker.claimer import Claimer
 from duly.worker.outage import DatabaseContact
 
-__all__ = ["Sweeper"]
-
 MAX_SWEEPS = 100  # in a row
 PURGE_SECONDS = 60.0  # between two purges
 

@@ -5,8 +5,6 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from duly.db.metadata import metadata
 
-__all__ = ["workers"]
-
 NOW = text("duly.clock()")
 
 workers = Table(

@@ -12,8 +12,6 @@ from tests.proof.faults.episodes import EPISODES, Outcome, run_episode
 from tests.proof.faults.report import about_this_machine, as_json, load, totals_of, write_report
 from tests.proof.faults.world import chance_of
 
-__all__ = ["main"]
-
 EPISODE_SECONDS = 75.0
 SNAPSHOT_SECONDS = 180.0
 

@@ -19,8 +19,6 @@ from duly.verify.contract import CONTRACTS, contract_schemas
 from tests.proof.faults.world import LOGS, World
 from tests.support.invariants import is_of_the_tests_clock
 
-__all__ = ["LONGEST_WAIT", "MAX_STARTS", "TAKEN_OVER", "WAITS", "not_at_rest", "violations"]
-
 LONGEST_WAIT = "longest wait of a client (ms)"
 MESSAGES = (
     ("select o.id::text, o.status from duly.outbox as o", "outbox"),

@@ -42,8 +42,6 @@ from duly.storage import open_object_store
 from tests.proof.faults.people import AUTHORS, CAPTURERS, INGEST, ORG
 from tests.support.processes import pause
 
-__all__ = ["Client"]
-
 NOT_ANSWERED = (psycopg.Error, Unavailable, OSError, TimeoutError)
 HARD = JobOptions(max_attempts=200, backoff=Backoff(base_seconds=0.05, cap_seconds=0.5))
 TWICE = JobOptions(max_attempts=2, backoff=Backoff(base_seconds=0.05, cap_seconds=0.1))

@@ -21,8 +21,6 @@ from tests.proof.faults.points import Place, rounds
 from tests.proof.faults.world import SIX_HOURS, Shape, World, chance_of, open_world
 from tests.support.pooler import find_pgbouncer
 
-__all__ = ["EPISODES", "ORDINARY", "Episode", "Outcome", "Step", "hold_to_account", "plan", "run_episode"]
-
 TMPFS_MEGABYTES = 400
 MAX_TRIES = 3  # of a crash point that was not met
 CLOCKS = {"+1h": 3600.0, "-1h": -3600.0}

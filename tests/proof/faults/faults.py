@@ -30,22 +30,6 @@ from tests.support.outbox.receiver import Answer, Posted
 from tests.support.postmaster import postmaster_of
 from tests.support.processes import is_gone, wait_gone
 
-__all__ = [
-    "FAULTS",
-    "WIRES",
-    "Fault",
-    "cut_commits",
-    "die_at_crash_points",
-    "find_faketime",
-    "hold_a_snapshot",
-    "kill_postmaster",
-    "kill_workers",
-    "let_fingers_tap",
-    "migrate_down_and_up",
-    "stop_past_the_lease",
-    "stop_server_at_once",
-]
-
 PAST_THE_LEASE = LEASE_SECONDS + 0.8
 SPRUNG_SECONDS = 10.0
 NOTICED_SECONDS = 1.5  # by then a zombie has written, or looked

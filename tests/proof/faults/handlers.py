@@ -8,8 +8,6 @@ import time
 import duly
 from tests.support.processes import pause
 
-__all__ = ["app"]
-
 MEGABYTE = 1024 * 1024
 BOOK = "insert into witness.effect (job) values (%s)"
 app = duly.App()

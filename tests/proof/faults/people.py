@@ -2,8 +2,6 @@
 
 from uuid import UUID
 
-__all__ = ["AUTHORS", "CAPTURERS", "INGEST", "ORG", "REMINDED"]
-
 ORG = UUID("0190c0de-0000-7000-8000-000000000001")
 INGEST = "schedule_ingest"
 AUTHORS = [f"author{nth}" for nth in range(4000)]

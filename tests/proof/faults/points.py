@@ -16,8 +16,6 @@ from tests.proof.faults.workers import WORKS
 from tests.proof.faults.world import SIX_HOURS, World
 from tests.support.processes import is_gone
 
-__all__ = ["NOT_THERE", "ONCE", "PASSED", "Place", "die_at", "rounds"]
-
 BUSY_SECONDS = 0.5  # by then a worker holds something; one that did not is followed by another that gets longer
 LONGEST_BUSY_SECONDS = 3.0
 AGAIN_SECONDS = 0.1  # whoever is told again lets go of what it holds

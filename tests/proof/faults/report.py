@@ -22,8 +22,6 @@ from tests.proof.faults.faults import WIRES
 from tests.proof.faults.points import PASSED, Place
 from tests.proof.faults.workers import WORKS
 
-__all__ = ["SURVIVED", "about_this_machine", "as_json", "load", "totals_of", "write_report"]
-
 FIGURES = ROOT / "docs" / "figures"
 HALF_OPEN = tuple(f"half-open connections of {whose}" for whose in WIRES)
 LOST_COMMITS = tuple(f"commits of {whose} whose answer was lost" for whose in WIRES)

@@ -25,8 +25,6 @@ from tests.proof.faults.handlers import app
 from tests.support.processes import pause, print_line
 from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
 
-__all__ = ["LEASE_SECONDS", "TUNING", "WORKS", "FaultWorkerPool"]
-
 LEASE_SECONDS = 1.5
 TUNING = Tuning(
     lease_seconds=LEASE_SECONDS,

@@ -40,8 +40,6 @@ from tests.support.processes import PYTHON, Program, plain_environment
 from tests.support.proxy import Proxy
 from tests.support.worker_pool import LEASE_LOST
 
-__all__ = ["LOGS", "SIX_HOURS", "Loss", "Shape", "World", "chance_of", "open_world"]
-
 SERVER = {"max_connections": "300", "shared_buffers": "64MB", "max_wal_size": "256MB"}
 IN_MEMORY = {"fsync": "off"}  # a killed process loses nothing that it had written; only a dead machine would
 SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -19,8 +19,6 @@ from duly.db.migrations import Names
 from tests.proof.guards.catalogue import Guard, guards_of
 from tests.proof.guards.ground import ORG
 
-__all__ = ["ATTACKS", "Attack", "Unguarded", "attack"]
-
 Connection = psycopg.Connection[Any]
 SUCH_A_MOVE = "DU001"
 LIMIT = "DU010"

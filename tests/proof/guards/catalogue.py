@@ -5,8 +5,6 @@ from typing import Any, LiteralString
 
 import psycopg
 
-__all__ = ["Guard", "guards_of"]
-
 SYSTEM: LiteralString = "n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'public')"
 
 # A trigger of a partitioned table is one guard, whatever it has been cloned to. Those that partitions have for

@@ -4,8 +4,6 @@ from typing import Any, LiteralString
 
 import psycopg
 
-__all__ = ["ORG", "OTHER_ORG", "lay_ground"]
-
 ORG = "00000000-0000-0000-0000-00000000000a"
 OTHER_ORG = "00000000-0000-0000-0000-00000000000b"
 

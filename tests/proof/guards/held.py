@@ -13,8 +13,6 @@ from duly.outbox import OUTBOX
 from duly.outbox.states import notification_table
 from tests.support.conformance.tables import PARCEL, VISIT
 
-__all__ = ["HELD", "Held"]
-
 
 @dataclass(frozen=True)
 class Held:

@@ -9,8 +9,6 @@ import psycopg
 from tests.proof.guards.attacks import Unguarded, attack, text
 from tests.proof.guards.catalogue import Guard
 
-__all__ = ["attack_without", "attacked", "undone"]
-
 Connection = psycopg.Connection[Any]
 
 

@@ -41,8 +41,6 @@ from tests.proof.guards.scratch import Scratch, scratch_copy
 from tests.proof.guards.statements import Mutation, mutations
 from tests.proof.guards.test_statements import TESTS
 
-__all__ = ["main"]
-
 Connection = psycopg.Connection[Any]
 Each = TypeVar("Each", Guard, Mutation)
 

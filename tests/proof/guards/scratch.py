@@ -13,8 +13,6 @@ from tempfile import TemporaryDirectory
 from duly.launcher import ROOT
 from tests.proof.guards.statements import Mutation
 
-__all__ = ["Scratch", "scratch_copy"]
-
 TESTS = "tests/proof/guards/test_statements.py"
 TEST_SECONDS = 120
 RUN_SECONDS = 900

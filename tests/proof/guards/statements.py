@@ -12,8 +12,6 @@ from pathlib import Path
 
 from duly.launcher import ROOT
 
-__all__ = ["Mutation", "mutations"]
-
 SOURCES = ROOT / "src" / "duly"
 LOOKING = ("verify", "testing")  # these only look, and nothing is held by them
 NAME = re.compile(r"^-- name: (\w+)|^create function ([\w.]+)", re.MULTILINE)

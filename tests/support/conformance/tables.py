@@ -10,8 +10,6 @@ from duly.lease.operations import LeaseTable
 from duly.lease.state_machine import StateMachine, render_state_machine
 from duly.outbox import OUTBOX, OUTBOX_MACHINE
 
-__all__ = ["SHAPES", "Shape", "insert_rows", "schema_sql"]
-
 
 @dataclass(frozen=True)
 class Shape:

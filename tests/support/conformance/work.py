@@ -23,8 +23,6 @@ from duly.outcomes import Cancelled, Done, Failed, GiveUp
 from tests.support.conformance.tables import Shape
 from tests.support.processes import print_line
 
-__all__ = ["AT_THE_GATE", "GATE", "TUNING", "ConformanceWork"]
-
 TUNING = Tuning(
     lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100, max_starts=9
 )

@@ -11,8 +11,6 @@ from duly.lease.operations import Lease
 from tests.support.explain.staff import NAMES, Hired, begin_anew, free_of, hire_some, locking_some
 from tests.support.jobs.actions import LEASE, ORG, OTHER_ORG, JobActions
 
-__all__ = ["check_jobs"]
-
 TYPES = ("work", "b/c")
 JOB_TYPES = [TypeInQueue(queue, name) for queue in ("default", "a/b") for name in TYPES]
 

@@ -10,8 +10,6 @@ from duly.lease.operations import claim
 from tests.support.explain.staff import NAMES, begin_anew, free_of, hire_some, locking_some
 from tests.support.posts.actions import HOURS, LEASE, PostActions
 
-__all__ = ["check_posts"]
-
 RUNNING = "select lease_owner from posts.posts where status = 'PROCESSING' and lease_expires_at >= duly.clock()"
 
 

@@ -10,8 +10,6 @@ from duly.outbox.states import OUTBOX
 from tests.support.explain.staff import NAMES, Hired, begin_anew, free_of, hire_some, locking_some
 from tests.support.scheduler.actions import ScheduleActions
 
-__all__ = ["check_runs"]
-
 CHANNELS = ("telegram", "console")
 LEASE = 60.0
 RULES = ("cron: 0 10 * * *", "cron: */20 * * * *", "cron: 0 12 * * *")

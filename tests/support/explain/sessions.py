@@ -11,8 +11,6 @@ from duly.lease.operations import claim
 from tests.support.explain.staff import NAMES, begin_anew, free_of, hire_some, locking_some
 from tests.support.ingest.actions import ANNA, LEASE, SCHEMA, CaptureActions
 
-__all__ = ["check_sessions"]
-
 IDLE_SECONDS = 25.0
 SESSIONS = capture_session(lease_seconds=300)
 RUNNING = (

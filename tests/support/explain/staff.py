@@ -10,8 +10,6 @@ from psycopg.types.json import Jsonb
 
 from tests.support.actions import Admin
 
-__all__ = ["NAMES", "Hired", "begin_anew", "free_of", "hire_some", "locking_some"]
-
 NAMES = ("day", "night")
 TABLES = (
     *("duly.workers", "duly.outbox", "duly.transition", "ledger.job", "ledger.job_event", "ledger.job_limit"),

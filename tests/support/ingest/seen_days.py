@@ -7,8 +7,6 @@ from functools import partial
 from random import Random
 from typing import Any
 
-__all__ = ["Seen", "change_day", "entry_from_line", "payload_from_lines", "random_day", "respell"]
-
 WHO = (
     "Anna Svensson", "Bo Berg", "Skolan Eken", "Office Depot", "Café Paus", "Förskolan 3 Eken", "Förskolan 4 Eken",
     "Bergs AB", "Bergs HB", "",

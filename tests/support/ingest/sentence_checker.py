@@ -16,8 +16,6 @@ from itertools import permutations
 
 from tests.support.ingest.seen_days import Seen
 
-__all__ = ["PHRASES", "find_faults"]
-
 DAY = "2026-02-10"
 TIMES = r"(?P<from>\d\d:\d\d)–(?P<to>\d\d:\d\d)"
 PHRASES: Mapping[str, Mapping[str, str]] = {

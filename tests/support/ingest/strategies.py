@@ -5,8 +5,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-__all__ = ["days", "entries", "histories", "payload", "wild_days"]
-
 CUSTOMERS = ("Anna Svensson", "Anders Svensson", "Åsa Öberg", "Svensson Anna", "")
 LABELS = ("Städning", "Fönsterputs", "Lunch", "Restid", "")
 LOCATIONS = ("Billdal", "Mölndal", "Göteborg", "")

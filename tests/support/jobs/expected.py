@@ -11,8 +11,6 @@ from uuid import UUID
 from duly.backoff import BackoffPolicy
 from duly.jobs.model import ANY, TERMINAL, JobStatus, TypeInQueue
 
-__all__ = ["DAY", "TICK_SECONDS", "ExpectedJob", "ExpectedJobs"]
-
 TICK_SECONDS = 600.0
 DAY = 144  # ticks
 

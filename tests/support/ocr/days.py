@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from duly.apps.ingest.ocr.reader import RecognisedDay
 from tests.support.ocr.text_boxes import HERE, shifts_of
 
-__all__ = ["AFTER", "BEFORE", "DAY", "DAYS", "picture", "shows"]
-
 DAY = "2026-03-17"
 ÅKE = ("07:30", "09:00", "Hemstädning", "Åke Öberg", "Åby")
 MÄRTA = ("12:00", "13:30", "Tillsyn", "Märta Sjögren", "Västra Frölunda")

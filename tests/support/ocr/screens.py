@@ -20,8 +20,6 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from duly.errors import Misconfigured
 from tests.support.ocr.vocabulary import DEVELOPMENT, REPORT
 
-__all__ = ["REPORT_FROM", "Screen", "Shown", "Truth", "draw", "draw_day", "draw_days", "fonts"]
-
 REPORT_FROM = 1000
 FONT_PLACES = (Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), Path.home() / ".fonts")
 FAMILIES = (

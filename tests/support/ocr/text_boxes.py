@@ -11,8 +11,6 @@ from duly.apps.ingest.ocr.lines import Line
 from duly.apps.ingest.ocr.reader import RecognisedDay, read_days
 from duly.apps.ingest.ocr.text_box import TextBox
 
-__all__ = ["HERE", "Recorded", "box", "line", "page", "pages", "recorded", "shifts_of", "tilted"]
-
 HERE = Path(__file__).parent
 WIDTH, HEIGHT = 1080, 2400
 CHAR_WIDTH = 18  # pixels

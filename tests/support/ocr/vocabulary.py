@@ -6,8 +6,6 @@ in part. A diacritic that is right in the report was therefore recognised.
 
 from dataclasses import dataclass
 
-__all__ = ["DEVELOPMENT", "REPORT", "Vocabulary"]
-
 
 @dataclass(frozen=True)
 class Vocabulary:

@@ -8,8 +8,6 @@ from io import StringIO
 from duly.logging import WITH_ADDRESSES, State, configure_logs
 from duly.settings import Settings
 
-__all__ = ["capture_log_lines"]
-
 
 @contextmanager
 def capture_log_lines(level: str) -> Generator[StringIO, None, None]:

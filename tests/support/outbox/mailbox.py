@@ -12,8 +12,6 @@ from typing import Any
 
 from aiosmtpd.smtp import SMTP
 
-__all__ = ["Mailbox", "mailbox"]
-
 
 class Mailbox:
     """The received mails, and the response to the next ones."""

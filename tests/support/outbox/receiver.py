@@ -6,8 +6,6 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 
-__all__ = ["Answer", "Posted", "Receiver"]
-
 
 class Posted(NamedTuple):
     """A received request."""

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-__all__ = ["CALM", "Asked", "ModelServer", "completion"]
-
 CALM = {"mood": "calm", "music": "piano, 60 bpm, major", "reasoning": "Stilla vatten, 安静 åäö."}
 
 

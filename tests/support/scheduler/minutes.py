@@ -15,8 +15,6 @@ from functools import cached_property, lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-__all__ = ["RULES", "Window", "clock_changes", "firings"]
-
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 NAMES = {
     **{name: number for number, name in enumerate(("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"))},

@@ -6,8 +6,6 @@ from datetime import date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-__all__ = ["brute_force"]
-
 MINUTE = timedelta(minutes=1)
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 

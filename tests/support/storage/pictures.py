@@ -8,8 +8,6 @@ from PIL import Image, ImageCms
 from PIL.PngImagePlugin import PngInfo
 from PIL.TiffImagePlugin import IFDRational
 
-__all__ = ["SECRETS", "chunk", "gradient", "photo_with_metadata", "png_with_header", "profile", "written"]
-
 SECRETS = (b"SECRET-CAMERA", b"SECRET-XMP", b"SECRET-COMMENT", b"SECRET-TEXT", b"SECRET-ZTXT")
 GPS, MAKE, COMMENT_OF_USER, PHOTO_DETAILS = 0x8825, 0x010F, 0x9286, 0x8769
 SIGNATURE = b"\x89PNG\r\n\x1a\n"

@@ -8,8 +8,6 @@ import httpx2
 
 from duly.settings import Settings
 
-__all__ = ["BUCKET", "S3Server", "make_key"]
-
 BUCKET = "photos"
 ALLOW_ALL = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
 

@@ -22,8 +22,6 @@ from tests.support.outbox.actions import send_work
 from tests.support.processes import Program
 from tests.support.scheduler.actions import ScheduleActions
 
-__all__ = ["BotTestEnvironment"]
-
 NOW = "2026-11-16T10:00:01+00:00"
 BOT = ("duly.cli.app", "duly.cli.bot", "duly.telegram.polling", "duly.telegram.dispatcher")  # what `duly bot` imports
 

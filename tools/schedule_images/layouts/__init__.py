@@ -19,8 +19,6 @@ from tools.schedule_images.layouts.refused import (
 from tools.schedule_images.layouts.tables import draw_roster, draw_roster_cells, draw_table
 from tools.schedule_images.scene import Layout
 
-__all__ = ["LAYOUTS", "READABLE", "REFUSED"]
-
 READABLE: Mapping[str, Layout] = {
     "list": draw_list,
     "cards": draw_cards,

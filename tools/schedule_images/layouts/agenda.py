@@ -10,8 +10,6 @@ from tools.schedule_images.page import Style
 from tools.schedule_images.scene import Drawing, Line, Scene
 from tools.schedule_images.truth import Day, Truth
 
-__all__ = ["draw_agenda", "draw_dark_list"]
-
 BARS = ("#1e88e5", "#43a047", "#fb8c00", "#8e24aa", "#e53935", "#00897b")
 STATES = {
     "sv": ("Bekräftad", "Planerad", "Klar"),

@@ -10,8 +10,6 @@ from tools.schedule_images.fonts import Font
 from tools.schedule_images.scene import WIDE_PHONE, Drawing, Line, Scene
 from tools.schedule_images.truth import Day, Shift, Truth
 
-__all__ = ["draw_card", "draw_card_column", "draw_cards", "draw_two_columns"]
-
 
 def draw_card(scene: Scene, x: float, y: float, width: float, lines: Sequence[Line]) -> float:
     """Draw a card and return where it ends."""

@@ -11,8 +11,6 @@ from tools.schedule_images.page import Style
 from tools.schedule_images.scene import Drawing, Line, Scene
 from tools.schedule_images.truth import Day, Shift, Truth
 
-__all__ = ["draw_cancelled", "draw_changed_times"]
-
 EARLIER = {"sv": "(tidigare {})", "en": "(was {})", "de": "(vorher {})", "fi": "(aiemmin {})"}
 CANCELLED = {"sv": ("Avbokad", "Inställd"), "en": ("Cancelled",)}
 RED = "#c62828"

@@ -12,8 +12,6 @@ from tools.schedule_images.page import Style
 from tools.schedule_images.scene import Drawing, Line, Scene
 from tools.schedule_images.truth import Day, Truth
 
-__all__ = ["draw_day_columns", "draw_day_list", "draw_week_heading", "following_days"]
-
 
 def following_days(scene: Scene, count: int, *, may_skip: bool = False) -> list[date]:
     """Return days of one week, next to each other unless days may be skipped."""

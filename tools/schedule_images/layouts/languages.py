@@ -11,8 +11,6 @@ from tools.schedule_images.scene import Drawing, Scene
 from tools.schedule_images.truth import Day, Truth
 from tools.schedule_images.vocabulary import LANGUAGES
 
-__all__ = ["draw_languages", "draw_wrong_weekday"]
-
 
 def draw_languages(rng: random.Random, font: Font) -> Drawing:
     """Draw a day in one of the languages, each as often as the others."""

@@ -11,8 +11,6 @@ from tools.schedule_images.layouts.cards import draw_card_column
 from tools.schedule_images.scene import Drawing, Line, Scene
 from tools.schedule_images.truth import Day, Shift, Truth
 
-__all__ = ["draw_bullet_line", "draw_list", "draw_spans", "draw_twelve_hour", "draw_two_line_titles"]
-
 BULLETS = (" \N{BULLET} ", " \N{BULLET} ", " \N{MIDDLE DOT} ")
 
 

@@ -17,15 +17,6 @@ from tools.schedule_images.page import Box
 from tools.schedule_images.scene import Drawing, Line, Scene
 from tools.schedule_images.truth import refused
 
-__all__ = [
-    "draw_ambiguous_date",
-    "draw_backwards_times",
-    "draw_cut_right_edge",
-    "draw_no_date",
-    "draw_undecidable_halves",
-    "draw_upside_down",
-]
-
 
 def with_year(language: str) -> Sequence[DateFormat]:
     """Return the date formats that leave no doubt."""

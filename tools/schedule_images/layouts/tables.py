@@ -12,8 +12,6 @@ from tools.schedule_images.page import Style
 from tools.schedule_images.scene import WIDE, Drawing, Line, Scene
 from tools.schedule_images.truth import Day, Shift, Truth
 
-__all__ = ["draw_roster", "draw_roster_cells", "draw_table"]
-
 Header = Mapping[str, str]  # the title of a column by what it holds, in the order of the columns
 HEADERS: Mapping[str, Sequence[Header]] = {
     "sv": (

@@ -20,8 +20,6 @@ from duly.apps.ingest.shift import Shift, distance, shift_from_entry
 from duly.apps.ingest.spelling import MINUTES_OF_DAY, minutes_since_midnight
 from duly.canonical_json import Json
 
-__all__ = ["SAME_SHIFT_MINUTES", "aggregate"]
-
 SAME_SHIFT_MINUTES = 5
 MIN_SIMILARITY = 0.7  # of two words that may be readings of the same one
 INTERFACE_WORDS = frozenset({"schedule", "account", "profile", "collaborators", "schema", "konto", "profil"})

@@ -16,8 +16,6 @@ from duly.apps.ingest.spelling import as_name, format_value, normalize_texts, pa
 from duly.canonical_json import Json, checked_json, checked_json_bytes, checked_json_digest
 from duly.errors import InvalidArgument
 
-__all__ = ["CANONICALIZER", "MAX_ENTRIES", "MAX_NAME_LENGTH", "Entry", "Snapshot", "canonical_entry", "canonicalize"]
-
 CANONICALIZER = 2  # incremented when the same payload would get another form
 MAX_ENTRIES = 500
 MAX_NAME_LENGTH = 500  # characters; a notification contains up to two names

@@ -12,8 +12,6 @@ from uuid import UUID
 
 from duly.apps.ingest.messages import LANGUAGES, translate
 
-__all__ = ["CaptureNotification", "capture_failed", "capture_unchanged", "several_days_captured"]
-
 MAX_REASON_LENGTH = 1000  # characters; the full text is in the session's error
 
 

@@ -3,8 +3,6 @@
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, find_value, get_rows
 
-__all__ = ["find_columns", "find_session_schemas", "find_state_names", "has_contract_event_key"]
-
 SQL = load_queries(__file__, "catalog.sql")
 
 

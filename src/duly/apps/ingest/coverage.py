@@ -13,8 +13,6 @@ from duly.apps.ingest.reading import Coverage
 from duly.apps.ingest.spelling import minutes_since_midnight
 from duly.canonical_json import Json
 
-__all__ = ["keep_uncovered_entries"]
-
 
 def keep_uncovered_entries(
     known_payload: Mapping[str, Json] | None, snapshot: Snapshot, coverage: Coverage | None

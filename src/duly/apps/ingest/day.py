@@ -14,8 +14,6 @@ from duly.apps.ingest.spelling import comparable_words
 from duly.canonical_json import Json
 from duly.errors import InvalidArgument
 
-__all__ = ["Day", "DayChange", "apply_snapshot", "day_from_row"]
-
 
 @dataclass(frozen=True)
 class Day:

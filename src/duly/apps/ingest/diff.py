@@ -24,8 +24,6 @@ from typing import Any
 from duly.apps.ingest.shift import Shift, distance, shift_from_json, title_words
 from duly.apps.ingest.spelling import comparable_words
 
-__all__ = ["EventType", "ShiftChange", "diff", "keep_equivalent_shifts", "replay"]
-
 
 class EventType(StrEnum):
     """What happened to a shift."""

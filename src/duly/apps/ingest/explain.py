@@ -37,8 +37,6 @@ from duly.lease.operations import find_next
 from duly.lease.owner import worker_from_owner
 from duly.lease.work import Tuning
 
-__all__ = ["CAUSES", "INPUTS", "SessionReason", "SessionSettings", "SessionSituation", "explain", "format_result"]
-
 START = "start one: duly worker --only ingest"
 CLAIMS = " that takes sessions"
 INPUTS = {

@@ -22,18 +22,6 @@ from duly.lease.owner import new_id
 from duly.outcomes import Created, Creation, Existing
 from duly.storage import ObjectStore
 
-__all__ = [
-    "IntakeSession",
-    "Photograph",
-    "ReceivedImage",
-    "SessionFull",
-    "add_photograph",
-    "close_open_session",
-    "find_received",
-    "open_session",
-    "store_photograph",
-]
-
 EXTENSIONS = ("png", "jpg")
 
 

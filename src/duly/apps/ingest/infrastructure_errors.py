@@ -17,8 +17,6 @@ from duly.errors import Misconfigured, Unavailable
 from duly.lease.bisect import is_server_error
 from duly.logging import get_log
 
-__all__ = ["InfrastructureRetriesExhausted", "is_infrastructure_error", "retry_infrastructure_errors"]
-
 RETRY = Backoff(base_seconds=0.5, cap_seconds=15.0)
 T = TypeVar("T")
 

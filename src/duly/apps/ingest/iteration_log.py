@@ -8,8 +8,6 @@ from uuid import UUID
 from duly.lease.operations import Lease
 from duly.logging import get_log
 
-__all__ = ["IterationLog"]
-
 MAX_OPEN_ITERATIONS = 1000
 
 log = get_log("duly.ingest")

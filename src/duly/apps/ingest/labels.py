@@ -5,8 +5,6 @@ from functools import lru_cache
 
 from duly.apps.ingest.spelling import folded
 
-__all__ = ["CANCELLED", "CUSTOMER_FOLLOWS", "PREPOSITIONS", "WEAK_LABELS", "ShiftType", "find_label", "match_label"]
-
 MIN_MISREAD_LENGTH = 8  # letters of a label that is recognized with one misread letter
 
 

@@ -3,8 +3,6 @@
 
 from collections.abc import Mapping
 
-__all__ = ["LANGUAGES", "MESSAGES", "translate"]
-
 MESSAGES: Mapping[str, Mapping[str, str]] = {
     "en": {
         "capture_failed": "Your screenshots could not be read, and nothing was changed:\n{reason}",

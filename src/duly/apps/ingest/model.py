@@ -7,17 +7,6 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-__all__ = [
-    "MAX_IMAGES",
-    "CaptureImage",
-    "CaptureOutcome",
-    "CaptureSession",
-    "DayVersion",
-    "KnownDay",
-    "ShiftEvent",
-    "StoredNotification",
-]
-
 MAX_IMAGES = 50  # per session
 
 

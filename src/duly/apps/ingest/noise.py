@@ -10,8 +10,6 @@ from duly.apps.ingest.canonical import canonicalize
 from duly.apps.ingest.spelling import has_two_cases
 from duly.canonical_json import Json
 
-__all__ = ["add_noise"]
-
 
 def add_noise(payload: object, seed: int | str) -> dict[str, Json]:
     """Return the payload with other blanks, capitals, formats of times and order of entries."""

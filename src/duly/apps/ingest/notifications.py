@@ -18,16 +18,6 @@ from duly.apps.ingest.diff import ShiftChange
 from duly.apps.ingest.messages import LANGUAGES, translate
 from duly.apps.ingest.shift import Shift, is_cancellation_word, title_words
 
-__all__ = [
-    "NO_VALUE_HASH",
-    "Event",
-    "Notification",
-    "NotificationType",
-    "build_events",
-    "build_notifications",
-    "format_change",
-]
-
 EVENT_NAMESPACE = UUID("2c1d6f0e-9a0b-5b6e-8a51-7f3f1f3f6a10")
 NO_VALUE_HASH = hashlib.sha256(b"null").hexdigest()
 ENGLISH = LANGUAGES[0]

@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 
 from duly.apps.ingest.states import DEFAULT_SCHEMA, States
 
-__all__ = ["CaptureOptions"]
-
 
 @dataclass(frozen=True)
 class CaptureOptions:

@@ -14,20 +14,6 @@ from duly.apps.ingest.spelling import MINUTES_OF_DAY, parse_date
 from duly.canonical_json import Json
 from duly.errors import InvalidArgument
 
-__all__ = [
-    "MAX_DAYS",
-    "NO_DATE",
-    "Coverage",
-    "DayPage",
-    "MinuteRange",
-    "check_full_days",
-    "combined_coverage",
-    "format_dates",
-    "further_session_id",
-    "has_shifts",
-    "split_days",
-]
-
 MAX_DAYS = 31  # per session
 NO_DATE = "schedule_date: none of the photographs shows a date; send one with the head of the day in it"
 

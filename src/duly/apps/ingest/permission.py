@@ -18,8 +18,6 @@ from duly.errors import Misconfigured
 from duly.lease.operations import Lease
 from duly.logging import get_log
 
-__all__ = ["TablePermission"]
-
 RETRY_SECONDS, MAX_RETRY_SECONDS = 30.0, 600.0
 MAX_CONTEXT = 300  # characters of the trigger context in which we were refused
 

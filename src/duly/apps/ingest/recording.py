@@ -31,8 +31,6 @@ from duly.errors import Conflict
 from duly.lease.operations import Lease, fence_many, find_settled
 from duly.logging import get_log
 
-__all__ = ["CaptureRecorder", "ReadCapture", "Report", "build_result", "log_fields"]
-
 DayKey = tuple[int, date]  # user_id, schedule_date
 Report = Callable[[Lease, SessionResult, str | None], None]  # called with what came of a session, and its outcome
 

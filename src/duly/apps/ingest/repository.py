@@ -14,34 +14,6 @@ from duly.db.id_prefix import CANDIDATES_LIMIT, IdPrefix
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, execute, find_row, find_value, get_row, get_rows, get_rows_unprepared
 
-__all__ = [
-    "BEGINNING",
-    "END",
-    "NO_EVENT",
-    "SQL",
-    "OpenSession",
-    "add_image",
-    "add_session",
-    "begin_session",
-    "close_idle",
-    "close_session",
-    "find_image_by_message",
-    "find_known_day",
-    "find_open_session",
-    "find_session",
-    "find_version",
-    "list_events",
-    "list_images",
-    "list_known_days",
-    "list_notifications",
-    "list_session_ids",
-    "list_sessions",
-    "list_versions",
-    "lock_intake",
-    "lock_open_session",
-    "to_json",
-]
-
 SQL = load_queries(__file__)
 BEGINNING = datetime.min.replace(tzinfo=UTC)
 END = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))

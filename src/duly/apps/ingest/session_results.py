@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-__all__ = ["LEASE_LOST", "RELEASED", "SessionResult", "SessionResults", "format_other_days", "recorded_result"]
-
 
 @dataclass(frozen=True, slots=True)
 class SessionResult:

@@ -8,8 +8,6 @@ from pydantic import Field, ValidationInfo, field_validator
 from duly.configuration import Accepts, Count, Seconds, SecondsOrZero, Section, check_distinct, setting
 from duly.configuration.engine import OUR_SCHEMAS, EngineSettings
 
-__all__ = ["STATE_VARIABLES", "IngestSettings"]
-
 STATE_VARIABLES = {
     "pending_state": "PENDING_STATE",
     "processing_state": "PROCESSING_STATE",

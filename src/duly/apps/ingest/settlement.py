@@ -17,23 +17,6 @@ from duly.db.queries import load_queries
 from duly.db.rows import Connection, execute, find_value, get_rows
 from duly.lease.operations import Lease, settle_with
 
-__all__ = [
-    "SQL",
-    "SettledCapture",
-    "add_events",
-    "add_further_days",
-    "add_notifications",
-    "find_days",
-    "find_days_by_version",
-    "find_existing_events",
-    "find_languages",
-    "has_version",
-    "lock_days",
-    "notify_senders",
-    "put_day_snapshots",
-    "settle_captures",
-]
-
 SQL = load_queries(__file__, "settlement.sql")
 
 

@@ -43,18 +43,6 @@ from duly.apps.ingest.spelling import (
 )
 from duly.canonical_json import Json, checked_json_digest
 
-__all__ = [
-    "FIELDS",
-    "ComparisonKey",
-    "Shift",
-    "distance",
-    "is_cancellation_word",
-    "shift_from_entry",
-    "shift_from_json",
-    "shifts_from_entries",
-    "title_words",
-]
-
 BULLET = re.compile(r"\s*[•·]\s*")
 DURATION = re.compile(r"\s*\b(?:(\d{1,2})\s?h(?:\s?(\d{1,2})\s?m(?:in)?)?|(\d{1,3})\s?m(?:in)?)$", re.IGNORECASE)
 POSTAL_CODE = re.compile(r"(?:^|[\s,])(\d{3})\s?(\d{2})(?=$|[\s,])")

@@ -14,23 +14,6 @@ from functools import lru_cache
 from duly.canonical_json import Json
 from duly.errors import InvalidArgument
 
-__all__ = [
-    "MINUTES_OF_DAY",
-    "as_name",
-    "as_text",
-    "case_forms",
-    "comparable_words",
-    "folded",
-    "folded_number",
-    "format_value",
-    "has_two_cases",
-    "minutes_since_midnight",
-    "normalize_texts",
-    "parse_date",
-    "parse_time",
-    "repair_misread_letters",
-]
-
 MINUTES_OF_DAY = 24 * 60
 TIME = re.compile(r"\s*(\d{1,2})\s*[:.\s]\s*(\d{1,2})\s*")
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from duly.lease.operations import LeaseTable
 from duly.lease.state_machine import StateMachine
 
-__all__ = ["CAPTURE_MACHINE", "DEFAULT_SCHEMA", "TOO_MANY_STARTS", "States", "capture_machine", "capture_session"]
-
 DEFAULT_SCHEMA = "schedule_ingest"
 TOO_MANY_STARTS = (
     "It was started too often: each time the worker ended before the session did. Look at the workers' logs, then "

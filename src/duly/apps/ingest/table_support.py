@@ -8,8 +8,6 @@ from duly.apps.ingest.states import States
 from duly.db.rows import Connection
 from duly.errors import Misconfigured, NotMigrated
 
-__all__ = ["LEASE_MIGRATION", "TableSupport", "check_states", "find_table_support"]
-
 OUR_COLUMNS = {"revision", "moved_from"}  # of capture_session, where our migrations created the table
 LEASE_MIGRATION = "database/migrations/20260212_add_session_leases.sql"
 # What the lease migration adds to the tables of a backend.

@@ -26,16 +26,6 @@ from sqlalchemy.types import TypeEngine
 
 from duly.db.metadata import metadata
 
-__all__ = [
-    "capture_image",
-    "capture_session",
-    "day_schedule",
-    "day_snapshot",
-    "schedule_event",
-    "schedule_notification",
-    "schedule_version",
-]
-
 SCHEMA = "schedule_ingest"
 NOW = text("duly.clock()")
 NEW_ID = text("duly.new_id()")

@@ -39,8 +39,6 @@ from duly.lease.work import Finished, StopSignal, Tuning, Work
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp, Released, clean_text
 
-__all__ = ["CaptureWork"]
-
 MAX_ERROR_LENGTH = 4000
 MAX_SHARED_STARTS = 3  # from then on a session is not run together with another that was started as often
 IDLE_CHECK_SECONDS = 1.0  # idle sessions are looked for at most this often

@@ -19,8 +19,6 @@ from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, get_rows
 from duly.logging import get_log
 
-__all__ = ["CHECK_SECONDS", "OPERATOR", "Alerts"]
-
 SQL = load_queries(__file__, "alerts.sql")
 CHECK_SECONDS = 60.0
 OPERATOR = "operator"  # the recipient of messages on the console

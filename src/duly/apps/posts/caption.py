@@ -17,8 +17,6 @@ from typing import Any, NamedTuple, Protocol
 
 from duly.apps.posts.model import MAX_CAPTION_LENGTH
 
-__all__ = ["CaptionAnalysis", "Language", "analyze_caption", "detect_language", "round_score"]
-
 EMPHASIS_STEP = 0.15  # per exclamation mark, at most three, and for delight
 DELIGHT_VALENCE = 0.60
 

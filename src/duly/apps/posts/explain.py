@@ -33,8 +33,6 @@ from duly.formatting import format_duration, format_time, pluralize
 from duly.lease.operations import find_next
 from duly.lease.owner import worker_from_owner
 
-__all__ = ["CAUSES", "PostReason", "PostSituation", "explain"]
-
 RELEASES = " that releases posts"
 START = "start one: duly worker --only posts"
 

@@ -30,8 +30,6 @@ from duly.storage.photo import make_thumbnail_jpeg
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["LanguageModelAnalyzer"]
-
 PROVIDER = "openai"
 MAX_RESPONSE_BYTES = 262_144
 PHOTO_SIDE = 768

@@ -21,8 +21,6 @@ from duly.errors import InvalidArgument, Unavailable
 from duly.lease.bisect import bisect
 from duly.outcomes import clean_text
 
-__all__ = ["Documents", "ImportResult", "RejectedLine", "import_legacy", "read_documents", "read_lines"]
-
 BATCH_SIZE = 500
 BATCH_BYTES = 8 * 1024 * 1024
 MAX_LINE_LENGTH = 2 * MAX_BYTES

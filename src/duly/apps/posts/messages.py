@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-__all__ = ["LANGUAGES", "TEXTS", "texts_by_language"]
-
 LANGUAGES = ("en", "sv", "zh")
 
 TEXTS: Mapping[str, Mapping[str, str]] = {

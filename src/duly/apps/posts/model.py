@@ -12,18 +12,6 @@ from duly.canonical_json import checked_json, digest, digest_hex
 from duly.errors import InvalidArgument
 from duly.outcomes import UNSTORABLE
 
-__all__ = [
-    "MAX_ATTEMPTS",
-    "MAX_CAPTION_LENGTH",
-    "Intent",
-    "LegacyPost",
-    "Post",
-    "PostStatus",
-    "parse_legacy",
-    "permanent_name",
-    "validate_caption",
-]
-
 MAX_CAPTION_LENGTH = 2200
 MAX_ATTEMPTS = 5  # then the post is released unread
 UPLOAD = re.compile(r"temp/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.jpg")

@@ -14,8 +14,6 @@ from typing import Protocol
 from duly.errors import InvalidArgument
 from duly.outcomes import clean_text
 
-__all__ = ["MAX_MUSIC_LENGTH", "MAX_REASONING_LENGTH", "Analyzer", "Mood", "Reading", "ReadingFailed", "to_ai_error"]
-
 MAX_MUSIC_LENGTH = 200
 MAX_REASONING_LENGTH = 1000
 MAX_NAME_LENGTH = 64

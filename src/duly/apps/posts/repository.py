@@ -13,29 +13,6 @@ from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, execute, find_row, find_value, get_row, get_rows, get_value
 from duly.lease.owner import worker_from_owner
 
-__all__ = [
-    "ADMIN_VIEWER",
-    "ALREADY_POSTED",
-    "NO_IMAGE",
-    "REQUEST_ID_REUSED",
-    "SQL",
-    "START_CURSOR",
-    "add_authors",
-    "add_legacy",
-    "add_locks",
-    "add_upload",
-    "count_intents",
-    "create_intent",
-    "edit_caption",
-    "expire_uploads",
-    "find_post",
-    "list_by_author",
-    "list_post_ids",
-    "list_released",
-    "retain",
-    "write_notices",
-]
-
 SQL = load_queries(__file__)
 REQUEST_ID_REUSED, ALREADY_POSTED, NO_IMAGE = "DU002", "DU003", "DU004"  # SQLSTATEs of posts.create_intent
 ADMIN_VIEWER = "*"  # sees everything; not a valid uid

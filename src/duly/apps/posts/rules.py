@@ -17,8 +17,6 @@ from duly.apps.posts.caption import CaptionAnalysis, analyze_caption, round_scor
 from duly.apps.posts.reading import Mood, Reading, ReadingFailed
 from duly.errors import Refused
 
-__all__ = ["RULES_VERSION", "RulesAnalyzer", "fallback_reading"]
-
 PROVIDER = "rules"
 RULES_VERSION = "1"  # increase it with every change of the results
 

@@ -23,18 +23,6 @@ from duly.paging import Page, build_page, checked_limit, decode_cursor
 from duly.storage import ObjectStore
 from duly.storage.photo import MAX_PHOTO_BYTES
 
-__all__ = [
-    "create_intent",
-    "edit_caption",
-    "get_image",
-    "get_post",
-    "list_posts",
-    "list_transitions",
-    "repair",
-    "resolve_id",
-    "upload_image",
-]
-
 Answer = Mapping[str, Any]
 SWEEP_BATCH = 100
 

@@ -7,8 +7,6 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from duly.configuration import Accepts, Count, Seconds, Section, WebAddress, setting
 from duly.configuration.engine import EngineSettings
 
-__all__ = ["OPENAI_RETRIES", "OPENAI_WAIT_SECONDS", "PostsSettings"]
-
 OPENAI_RETRIES, OPENAI_WAIT_SECONDS = 1, 2.0  # retries of a model call, and the pause before each
 STUCK_SECONDS = 900  # the contract: no post is in PROCESSING for longer
 

@@ -19,8 +19,6 @@ from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, get_row, get_rows
 from duly.errors import Unavailable, Unexpected
 
-__all__ = ["Objective", "measure", "measure_objectives"]
-
 SQL = load_queries(__file__, "slo.sql")
 SERVER_ERROR_CODES = (Unexpected.code, Unavailable.code)
 HOUR = 3600

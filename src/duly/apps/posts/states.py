@@ -8,8 +8,6 @@ after the claim however often it is renewed, so that no post is stuck for fiftee
 from duly.lease.operations import LeaseTable
 from duly.lease.state_machine import StateMachine
 
-__all__ = ["POST", "POST_MACHINE"]
-
 TIMES = "new.created_at, new.updated_at, new.release_time, new.released_at, new.lease_expires_at, new.processing_since"
 LEASE_ENDS = "new.lease_expires_at := least(new.lease_expires_at, new.processing_since + interval '10 minutes');"
 EVERY_CHANGE = ("new.version := old.version + 1;", "new.updated_at := duly.clock();")

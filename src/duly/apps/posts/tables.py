@@ -17,8 +17,6 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from duly.db.metadata import metadata
 
-__all__ = ["daily_locks", "idempotency_keys", "intent_minutes", "objectives", "posts", "uploads"]
-
 NOW = text("duly.clock()")
 TIME = DateTime(timezone=True)
 

@@ -30,8 +30,6 @@ from duly.outcomes import Failed, GiveUp
 from duly.storage import ObjectStore
 from duly.storage.photo import MAX_PHOTO_BYTES
 
-__all__ = ["PostWork", "ReadResult"]
-
 PURGE_BATCH = 500
 SHARED_STARTS = 3  # starts of a post together with others; later ones are run alone
 TOO_MANY_ATTEMPTS = "TOO_MANY_ATTEMPTS"

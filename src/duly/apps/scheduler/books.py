@@ -27,17 +27,6 @@ from duly.db.pool import Pool
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, execute, get_row
 
-__all__ = [
-    "CSV_COLUMNS",
-    "MONEY_ACCOUNT",
-    "NO_CATEGORY",
-    "ExportFormat",
-    "account_name",
-    "export_expenses",
-    "summarize_export",
-    "use_snapshot",
-]
-
 SQL = load_queries(__file__, "books.sql")
 PAGE_SIZE = 1000
 MONEY_ACCOUNT = "Assets:Unknown"

@@ -19,17 +19,6 @@ from duly.apps.scheduler.plan import Firing, parse_rule_cached, period_grain
 from duly.apps.scheduler.wallclock import parse_zone
 from duly.errors import InvalidArgument
 
-__all__ = [
-    "FEED_FUTURE",
-    "FEED_PAST",
-    "MAX_EVENTS",
-    "Appointment",
-    "firings_after",
-    "recent_runs",
-    "render_calendar",
-    "upcoming_firings",
-]
-
 MAX_EVENTS = 1000
 MAX_PAST_EVENTS = MAX_EVENTS // 2
 FEED_PAST, FEED_FUTURE = timedelta(days=30), timedelta(days=90)

@@ -13,8 +13,6 @@ from cronsim import CronSim, CronSimError
 from duly.apps.scheduler.wallclock import LAST_DAY, MINUTE, find_clock_change, parse_zone, to_instant
 from duly.errors import InvalidArgument
 
-__all__ = ["Cron", "parse_cron"]
-
 DAY = timedelta(days=1)
 MAX_CACHED_DAYS = 10_000
 NICKNAMES = {

@@ -33,8 +33,6 @@ from duly.explain import (
 from duly.formatting import format_duration, format_time, pluralize
 from duly.lease.owner import worker_from_owner
 
-__all__ = ["CAUSES", "RunReason", "RunSituation", "explain"]
-
 SQL = load_queries(__file__, "explain.sql")
 NOT_CONFIGURED = "CHANNEL_NOT_CONFIGURED"  # the prefix of last_error when a channel lacks a setting
 NOT_CONFIGURED_TIMEOUT = timedelta(days=7)

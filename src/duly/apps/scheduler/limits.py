@@ -3,14 +3,6 @@
 The database enforces the first three itself (`scheduler.limits()`); a test compares.
 """
 
-__all__ = [
-    "MAX_AHEAD_RUNS",
-    "MAX_MISSED_RUNS",
-    "MAX_PAST_YEARS",
-    "MAX_PENDING_RUNS",
-    "MAX_SCHEDULES_PER_PERSON",
-]
-
 MAX_PENDING_RUNS = 2000  # per schedule
 MAX_SCHEDULES_PER_PERSON = 200  # not archived
 MAX_PAST_YEARS = 10  # between first_run_at and now

@@ -3,8 +3,6 @@
 
 from collections.abc import Mapping
 
-__all__ = ["DEFAULT_LANGUAGE", "MESSAGES", "translate"]
-
 DEFAULT_LANGUAGE = "en"
 
 MESSAGES: Mapping[str, Mapping[str, str]] = {

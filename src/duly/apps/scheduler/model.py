@@ -13,26 +13,6 @@ from duly.canonical_json import digest
 from duly.errors import InvalidArgument
 from duly.outcomes import UNSTORABLE
 
-__all__ = [
-    "MAX_KEY_LENGTH",
-    "Action",
-    "Answer",
-    "CatchUp",
-    "DueRun",
-    "Expense",
-    "ExpenseTemplate",
-    "MissedPeriod",
-    "NewSchedule",
-    "Receipt",
-    "Reminder",
-    "Run",
-    "RunStatus",
-    "Schedule",
-    "ScheduleStatus",
-    "Upcoming",
-    "check_text",
-]
-
 MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_KEY_LENGTH, MAX_NOTE_LENGTH = 120, 500, 120, 500
 MAX_ADVANCE_MINUTES = 10_080
 MAX_SNOOZE_MINUTES = 10_080

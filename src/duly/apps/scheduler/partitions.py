@@ -22,32 +22,6 @@ from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, execute, find_row, get_row, get_rows, get_value
 from duly.errors import Conflict, InvalidArgument, Misconfigured, NotFound, Unavailable
 
-__all__ = [
-    "MAX_AHEAD",
-    "Month",
-    "Partition",
-    "archive_month",
-    "create_ahead",
-    "create_month",
-    "create_partition",
-    "create_partitions_ahead",
-    "detach_partition",
-    "drop_month",
-    "drop_partition",
-    "find_foreign_owner",
-    "find_month",
-    "list_months",
-    "list_partitions",
-    "list_runs",
-    "lock_partition",
-    "lock_table",
-    "measure_partition",
-    "parse_month",
-    "set_lock_timeout",
-    "set_utc_timezone",
-    "use_snapshot",
-]
-
 SQL = load_queries(__file__, "partitions.sql")
 MAX_AHEAD = 120
 MAX_COUNTED_RUNS = 1_000_000  # of larger partitions the number is estimated

@@ -12,8 +12,6 @@ from zoneinfo import ZoneInfo
 from duly.apps.scheduler.wallclock import LAST_DAY, parse_zone, to_instant
 from duly.errors import InvalidArgument
 
-__all__ = ["Periodic", "parse_periodic"]
-
 EVERY = ("day", "week", "month", "year")
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

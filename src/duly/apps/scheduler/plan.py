@@ -16,18 +16,6 @@ from duly.apps.scheduler.reasons import ClosingReason
 from duly.apps.scheduler.rule import Grain, Rule, parse_rule
 from duly.apps.scheduler.wallclock import parse_zone
 
-__all__ = [
-    "HORIZON",
-    "Firing",
-    "MissedRange",
-    "PlanInput",
-    "SchedulePlan",
-    "fires_at",
-    "missed_periods",
-    "next_firings",
-    "plan",
-]
-
 HORIZON = timedelta(hours=1)
 RESERVED_RUNS = 100  # of the allowed pending runs: for runs created outside of the rule
 REPLAN_DELAY = timedelta(minutes=5)  # when the limit of pending runs is reached

@@ -7,8 +7,6 @@ translated by code, see `messages.py`.
 from collections.abc import Mapping
 from enum import StrEnum
 
-__all__ = ["ClosingReason", "find_reason"]
-
 
 class ClosingReason(StrEnum):
     """Why a run ended without an answer."""

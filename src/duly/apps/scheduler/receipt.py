@@ -8,8 +8,6 @@ from duly.apps.scheduler.messages import translate
 from duly.apps.scheduler.model import Action, Receipt, Run
 from duly.apps.scheduler.reasons import find_reason
 
-__all__ = ["closed_text", "closing_reason", "find_closing_receipt", "receipt_line", "receipt_text"]
-
 
 def receipt_text(run: Run, receipt: Receipt, zone: str, language: str) -> str:
     """Return the run and what the answer did to it; the same receipt always gives the same text."""

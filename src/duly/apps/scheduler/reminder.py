@@ -6,8 +6,6 @@ from zoneinfo import ZoneInfo
 from duly.apps.scheduler.messages import translate
 from duly.apps.scheduler.model import DueRun
 
-__all__ = ["CHOICES", "reminder_buttons", "reminder_payload", "reminder_text"]
-
 CHOICES = (("complete", None), ("skip", None), ("snooze", 60), ("snooze", 1440), ("cancel", None))
 
 

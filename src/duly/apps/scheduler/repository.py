@@ -27,50 +27,6 @@ from duly.apps.scheduler.plan import Firing, MissedRange, PlanInput
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, execute, find_row, find_value, get_row, get_rows, get_value
 
-__all__ = [
-    "ALREADY_ANSWERED",
-    "BEGINNING",
-    "END",
-    "KEY_REUSED",
-    "LIMIT_REACHED",
-    "NOTHING_TO_UNDO",
-    "NO_SUCH_RUN",
-    "RUN_CLOSED",
-    "SQL",
-    "add_manual_run",
-    "add_missed",
-    "add_runs",
-    "answer",
-    "change_schedule",
-    "create_schedule",
-    "drop_template",
-    "ensure_partitions",
-    "find_by_request",
-    "find_due",
-    "find_expense",
-    "find_manual_run",
-    "find_plan_inputs",
-    "find_run",
-    "find_schedule",
-    "find_taken_periods",
-    "finish_archived",
-    "list_expenses",
-    "list_missed",
-    "list_receipts",
-    "list_reminders",
-    "list_runs",
-    "list_schedules",
-    "list_upcoming",
-    "move_schedule",
-    "note_runs",
-    "parse_receipt",
-    "put_template",
-    "queue_reminders",
-    "skip_runs",
-    "supersede_reminders",
-    "undo",
-]
-
 SQL = load_queries(__file__)
 KEY_REUSED, NO_SUCH_RUN, ALREADY_ANSWERED, RUN_CLOSED, NOTHING_TO_UNDO = "DU002", "DU005", "DU006", "DU007", "DU008"
 LIMIT_REACHED = "DU010"

@@ -26,8 +26,6 @@ from duly.apps.scheduler.periodic import parse_periodic
 from duly.apps.scheduler.wallclock import LAST_DAY
 from duly.errors import InvalidArgument
 
-__all__ = ["Grain", "Rule", "parse_rule"]
-
 MAX_RULE_LENGTH = 200
 DAY = timedelta(days=1)
 YEARS_OF_EVERY_SHAPE = (  # every pair of consecutive years by length and first weekday: 28 years, and around 2100

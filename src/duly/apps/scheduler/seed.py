@@ -11,8 +11,6 @@ from duly.db.pool import Pool
 from duly.errors import KeyReused
 from duly.outcomes import Creation, Existing
 
-__all__ = ["SAMPLE_KEY", "SAMPLE_NAME", "SAMPLE_RULE", "SAMPLE_UID", "seed"]
-
 SAMPLE_UID = "sample"
 SAMPLE_KEY = "seed"
 SAMPLE_NAME = "YouTube 订阅"

@@ -50,26 +50,6 @@ from duly.lease import state_machine, timeline
 from duly.outcomes import Created, Creation, Existing
 from duly.paging import Page, build_page, checked_limit, decode_cursor
 
-__all__ = [
-    "DEFAULT_UNDO_SECONDS",
-    "add_schedule",
-    "answer_run",
-    "change_schedule",
-    "fire_schedule",
-    "get_run",
-    "get_schedule",
-    "list_expenses",
-    "list_missed",
-    "list_receipts",
-    "list_reminders",
-    "list_runs",
-    "list_schedules",
-    "list_transitions",
-    "list_upcoming",
-    "move_schedule",
-    "undo_answer",
-]
-
 DEFAULT_UNDO_SECONDS = 600.0
 FIRST_RUN_AT_CHECK = "ck_jobs__first_run_at"  # rejects a first_run_at too far in the past
 

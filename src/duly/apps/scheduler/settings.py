@@ -3,8 +3,6 @@
 from duly.configuration import Count, Seconds, Section, setting
 from duly.configuration.engine import EngineSettings
 
-__all__ = ["SchedulerSettings"]
-
 
 class SchedulerSettings(EngineSettings):
     """Schedules and their reminders."""

@@ -15,8 +15,6 @@ schedule takes that lease away, so that runs of a former rule are never written.
 from duly.lease.operations import LeaseTable
 from duly.lease.state_machine import StateMachine
 
-__all__ = ["PLAN", "RUN_MACHINE", "SCHEDULE_MACHINE", "UNPLANNABLE"]
-
 UNPLANNABLE = "The worker died each time it planned this schedule. Check the worker logs, then edit or resume it."
 
 PLAN = LeaseTable(

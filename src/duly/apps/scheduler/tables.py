@@ -22,18 +22,6 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from duly.db.metadata import metadata
 
-__all__ = [
-    "confirmations",
-    "expense_templates",
-    "expenses",
-    "job_plans",
-    "job_run_keys",
-    "job_runs",
-    "jobs",
-    "missed_ranges",
-    "reminders",
-]
-
 NOW = text("duly.clock()")
 TIME = DateTime(timezone=True)
 AMOUNT = Numeric(20, 6)

@@ -6,8 +6,6 @@ from zoneinfo import ZoneInfo
 
 from duly.errors import InvalidArgument
 
-__all__ = ["LAST_DAY", "MINUTE", "find_clock_change", "parse_zone", "to_instant"]
-
 LAST_DAY = date(2199, 12, 31)
 MINUTE = timedelta(minutes=1)
 

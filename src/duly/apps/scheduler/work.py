@@ -21,8 +21,6 @@ from duly.lease.work import Finished, StopSignal, Tuning, Work
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp
 
-__all__ = ["ScheduleWork", "finish_archived", "remind"]
-
 REMINDER_BATCH_SIZE = 500
 PLAN_SECONDS = 20.0
 

@@ -9,8 +9,6 @@ from typing import TypedDict
 
 from duly.errors import NoAccount
 
-__all__ = ["Account", "SubprocessIdentity", "server_account"]
-
 UNPRIVILEGED = ("postgres", "nobody")
 
 

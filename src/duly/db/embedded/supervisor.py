@@ -22,8 +22,6 @@ from typing import IO
 from duly.db.embedded.locks import hold_exclusive
 from duly.db.embedded.plan import Plan, own_directory
 
-__all__ = ["ALREADY_SUPERVISED", "MAX_LOG_BYTES", "main"]
-
 ALREADY_SUPERVISED = 75  # exit status: there is a supervisor already
 POLL_SECONDS = 0.1
 RESTART_SECONDS = 0.2

@@ -16,18 +16,6 @@ from sqlalchemy import text
 from duly.errors import Misconfigured
 from duly.settings import Settings
 
-__all__ = [
-    "DIRECTORY",
-    "MIGRATION_LOCK",
-    "Names",
-    "fill",
-    "names_of",
-    "prelude",
-    "run_file",
-    "run_script",
-    "split_statements",
-]
-
 DIRECTORY = Path(__file__).parent
 MIGRATION_LOCK = 0x64756C79_6D696772  # "duly" "migr"
 PLACE = re.compile(r"\{(')?([a-z]+)(?(1)')\}")

@@ -14,8 +14,6 @@ from alembic.runtime.migration import MigrationContext
 
 from duly.db.migrations import DIRECTORY
 
-__all__ = ["to_sql", "write_files"]
-
 HEADING = (
     "-- {message}. Written by `alembic revision --autogenerate`, which sees tables only: read it, and add the rest.\n\n"
 )

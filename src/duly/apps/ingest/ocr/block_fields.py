@@ -16,18 +16,6 @@ from duly.apps.ingest.ocr.segmentation import Block, PageSegments
 from duly.apps.ingest.ocr.titles import TitleAnalysis, analyse_titles
 from duly.apps.ingest.ocr.ui_text import LEADING_ICON
 
-__all__ = [
-    "MIN_ICON_INDENT",
-    "PageConventions",
-    "RecognisedShift",
-    "clean_name",
-    "clean_text",
-    "detect_conventions",
-    "is_icon_or_number",
-    "shift_from_block",
-    "titles_without_bullet",
-]
-
 MIN_ICON_INDENT = 0.5  # of a line's height: how far right of its title a row starts whose icon was not recognised
 LETTER_ICON = re.compile(
     r"^(?:[QO©®@GCeèéê&?♀¢]{1,2}|[09])[\s)\]|°•·]+(?=[A-ZÅÄÖ\d])"

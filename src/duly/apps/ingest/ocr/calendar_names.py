@@ -6,22 +6,6 @@ from functools import lru_cache
 
 from duly.apps.ingest.ocr.letters import fold
 
-__all__ = [
-    "AMBIGUOUS_WEEKDAYS",
-    "DAY_FIRST_MONTHS",
-    "DAY_FIRST_RELATIVE_DAYS",
-    "ENGLISH",
-    "ENGLISH_TWO_LETTERS",
-    "FINNISH",
-    "GERMAN",
-    "RELATIVE_DAYS",
-    "SWEDISH",
-    "TWO_LETTER_WEEKDAYS",
-    "WEEKDAY_NAMES",
-    "parse_month",
-    "parse_weekday",
-]
-
 # All names are folded: lower case, without diacritics. Swedish and English months may be cut to 3 or 4 letters.
 MONTHS = (
     ("januari", "january"), ("februari", "february"), ("mars", "march"), ("april",), ("maj", "may"), ("juni", "june"),

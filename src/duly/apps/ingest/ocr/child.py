@@ -11,8 +11,6 @@ from duly.apps.ingest.ocr.engine import EngineConfig, OcrEngine, build_engine
 from duly.apps.ingest.ocr.reader import RecognisedDay, read_days
 from duly.storage.photo import decode_photo
 
-__all__ = ["RecognitionOptions", "get_engine", "recognise"]
-
 
 @dataclass(frozen=True, slots=True)
 class RecognitionOptions:

@@ -17,22 +17,6 @@ from duly.apps.ingest.ocr.calendar_names import (
 )
 from duly.apps.ingest.ocr.letters import fold
 
-__all__ = [
-    "FILLER_WORDS",
-    "FIRST_YEAR",
-    "HEADER_WORDS",
-    "LAST_YEAR",
-    "WEEK_NUMBER",
-    "WORD_OR_NUMBER",
-    "DateMatch",
-    "DateScan",
-    "WeekdayMatch",
-    "blank_out",
-    "parse_number",
-    "scan_dates",
-    "to_spaces",
-]
-
 WORD_OR_NUMBER = re.compile(r"[^\W\d_]+|\d+(?:st|nd|rd|th|:e|e)?\b|\d+", re.IGNORECASE)
 WEEK_NUMBER = r"\b(?:v|vecka|week|kw|woche|vko|viikko)\.?\s?\d{1,2}\b"
 NOT_A_DATE = re.compile(

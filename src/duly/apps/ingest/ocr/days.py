@@ -22,8 +22,6 @@ from duly.apps.ingest.ocr.time_anchors import TimeAnchor, find_anchors
 from duly.apps.ingest.ocr.times import find_single_time, find_time_range
 from duly.apps.ingest.ocr.ui_text import is_ui_text
 
-__all__ = ["DayRegion", "find_undated_days", "split_dates", "split_days"]
-
 # Multiples of a line's height.
 ROW_TOLERANCE = 0.7  # between the vertical centres of two headers of one row
 MAX_RISE = 0.9  # how much higher than the header of their day times may be

@@ -26,8 +26,6 @@ from duly.apps.ingest.ocr.letters import (
 )
 from duly.apps.ingest.ocr.word_list import correct_by_word_list
 
-__all__ = ["add_lost_diacritics", "drop_unstable_first_char", "readings_agree", "reconcile_readings"]
-
 MISSING_SPACE = re.compile(
     r"(?<=\b[^\W\d_]\.)(?=[^\W\d_]{2})|(?<=[a-zåäöé]{2})(?=[A-ZÅÄÖ][a-zåäö])|(?<=[^\W_])(?=\()|(?<=[^\W\d_],)(?=[^\W\d_])"
 )

@@ -21,8 +21,6 @@ from duly.apps.ingest.ocr.text_box import TextBox
 from duly.errors import MissingExtra
 from duly.extras import require
 
-__all__ = ["EngineConfig", "EngineName", "OcrEngine", "build_engine", "find_tessdata", "require_engine"]
-
 EngineName = Literal["auto", "rapidocr", "tesseract"]
 
 RAPIDOCR_MODULES = ("rapidocr", "onnxruntime")

@@ -17,8 +17,6 @@ from duly.apps.ingest.ocr.letters import FOREIGN_TO_SWEDISH
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["character_runs", "restore_faint_diacritics"]
-
 MIN_DIACRITIC_SHARE = 0.03  # of the probability of a letter and its variants: what the variants must have together
 BASE_LETTERS = {"Å": "A", "Ä": "A", "Ö": "O", "å": "a", "ä": "a", "ö": "o"}
 # Letters of other languages, kept as they are as long as no Swedish variant has a share of the probability.

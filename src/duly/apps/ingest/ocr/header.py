@@ -48,8 +48,6 @@ from duly.apps.ingest.ocr.date_scan import (
 from duly.apps.ingest.ocr.letters import fold
 from duly.apps.ingest.ocr.lines import Line
 
-__all__ = ["LEAP_YEAR", "HeaderDate", "find_dates", "find_header_date", "is_day_header", "is_relative_day"]
-
 DASH = r"\s?[-\u2010-\u2015]\s?"
 RANGE_BEFORE = re.compile(rf"\d\.?{DASH}$")  # 7-13 september
 RANGE_AFTER = re.compile(rf"{DASH}\d{{1,2}}(?![\d:./])")  # September 7-13

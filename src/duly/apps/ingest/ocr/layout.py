@@ -31,8 +31,6 @@ from duly.apps.ingest.ocr.time_anchors import find_anchors
 from duly.apps.ingest.ocr.times import find_time_range, is_old_note, is_old_range, resembles_time_range
 from duly.apps.ingest.ocr.ui_text import is_status_label
 
-__all__ = ["Layout", "analyse_layout"]
-
 # Multiples of a line's height, between replaced times and the new ones.
 MAX_REPLACEMENT_RISE = 3.5  # vertically
 MAX_REPLACEMENT_GAP = 6.0  # horizontally

@@ -4,21 +4,6 @@ import re
 import unicodedata
 from functools import cache
 
-__all__ = [
-    "BASE_LETTERS",
-    "FOREIGN_TO_SWEDISH",
-    "SAME_SHAPE_CAPITALS",
-    "SWEDISH_LETTERS",
-    "WORD",
-    "drop_one_swedish_letter",
-    "fold",
-    "fold_letter",
-    "has_diacritic",
-    "insert_missing_letter",
-    "may_have_diacritic",
-    "split_words",
-]
-
 WORD = re.compile(r"[^\W\d_]+")
 BASE_LETTERS = frozenset("ao")  # of å, ä and ö
 SWEDISH_LETTERS = frozenset("åäöÅÄÖ")

@@ -6,16 +6,6 @@ from PIL import Image, ImageOps, ImageStat
 
 from duly.apps.ingest.ocr.text_box import Corners, Ink, Point, TextBox
 
-__all__ = [
-    "corners_between",
-    "crop_line",
-    "ends_at_page_edge",
-    "has_unread_text_after",
-    "measure_ink",
-    "stretch_line",
-    "to_dark_on_light",
-]
-
 CROP_MARGIN = 0.22  # of the line height, around a cropped line
 CROP_HEIGHT = 48  # pixels of a cropped line: what Tesseract reads best
 MAX_CROP_WIDTH = 4000  # pixels of a cropped line

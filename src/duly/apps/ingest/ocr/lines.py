@@ -15,8 +15,6 @@ from duly.apps.ingest.ocr.skew import estimate_skew
 from duly.apps.ingest.ocr.text_box import Ink, TextBox
 from duly.apps.ingest.ocr.times import find_time_range, is_meridiem, is_old_range, resembles_time_range
 
-__all__ = ["Line", "Region", "assemble_lines"]
-
 # Distances: multiples of a line's height.
 MIN_COLUMN_OFFSET = 3.0  # between the left edge of a line and a column that it does not start in
 MAX_FRAGMENT_GAP = 0.9  # between two fragments of one line

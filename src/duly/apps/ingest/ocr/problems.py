@@ -20,8 +20,6 @@ from duly.apps.ingest.ocr.table import TableRow
 from duly.apps.ingest.ocr.times import find_time_range
 from duly.apps.ingest.ocr.ui_text import is_day_section_heading, is_navigation_label
 
-__all__ = ["find_duplicates", "find_problems", "find_row_problems", "find_unassigned_lines"]
-
 TIMES_INSIDE = re.compile(r"\d{1,2}[:.]\d{2}\s?[-\u2010-\u2015]\s?\d{1,2}[:.]\d{2}")
 MIN_CHAR_CONFIDENCE = 0.35  # of every character of a shift: below, the line is not relied on
 MIN_TIMES_CONFIDENCE = 0.6  # of a time range as a whole

@@ -28,8 +28,6 @@ from duly.apps.ingest.ocr.line_images import (
 from duly.apps.ingest.ocr.tesseract import TesseractLineReader
 from duly.apps.ingest.ocr.text_box import TextBox
 
-__all__ = ["RapidOcrEngine"]
-
 MAX_IMAGE_SIDE = 2600  # pixels, of the longer side: larger images are reduced first
 MAX_DETECTION_SIDE = 1600  # pixels, of the longer side: lines are detected at this size and recognised at full size
 MIN_DETECTION_SIDE = 736  # pixels, of the shorter side of a smaller image: RapidOCR's own default

@@ -13,8 +13,6 @@ from duly.apps.ingest.ocr.table import Field, TableColumns, find_columns, split_
 from duly.apps.ingest.ocr.text_box import TextBox
 from duly.apps.ingest.spelling import MINUTES_OF_DAY, minutes_since_midnight
 
-__all__ = ["RecognisedDay", "is_over_midnight", "read_days"]
-
 MAX_SHIFTS = 100  # of one day: more cannot be right
 
 

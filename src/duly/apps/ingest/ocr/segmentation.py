@@ -16,8 +16,6 @@ from duly.apps.ingest.ocr.time_anchors import MAX_OUTDENT, TimeAnchor
 from duly.apps.ingest.ocr.times import TimeRange
 from duly.apps.ingest.ocr.ui_text import is_navigation_label, is_ui_text
 
-__all__ = ["Block", "PageSegments", "segment_page"]
-
 MIN_COLUMN_DISTANCE = 0.16  # of the width of the page, between the left edges of two columns
 # Multiples of a line's height.
 MAX_ROW_GAP = 2.7  # between the rows of one block

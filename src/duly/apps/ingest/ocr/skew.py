@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 from duly.apps.ingest.ocr.text_box import TextBox
 
-__all__ = ["estimate_skew"]
-
 # Slopes: pixels down per pixel to the right.
 MIN_ASPECT = 3.0  # width to height of a box: a narrower one has no reliable slope
 MAX_SLOPE = 0.6  # of a box: a steeper one is no horizontal text

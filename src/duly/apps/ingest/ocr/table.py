@@ -20,8 +20,6 @@ from duly.apps.ingest.ocr.time_anchors import TimeAnchor, find_anchors, join_sta
 from duly.apps.ingest.ocr.times import find_single_time
 from duly.apps.ingest.ocr.ui_text import is_day_section_heading, is_navigation_label, is_ui_text
 
-__all__ = ["Field", "TableColumns", "TableRow", "build_rows", "find_columns", "merge_cell", "split_cells"]
-
 MIN_CELLS = 2  # cells beside the times, in a table without column names, and rows of such a table
 MAX_CELLS = 3
 MIN_USUAL_SHARE = 0.7  # of the rows must have the usual number of cells

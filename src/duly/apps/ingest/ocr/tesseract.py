@@ -8,8 +8,6 @@ from PIL import Image, ImageOps
 from duly.apps.ingest.ocr.line_images import to_dark_on_light
 from duly.apps.ingest.ocr.text_box import TextBox
 
-__all__ = ["TesseractEngine", "TesseractLineReader"]
-
 MIN_IMAGE_WIDTH = 1000  # pixels: narrower images are enlarged first
 MAX_IMAGE_SIDE = 2600  # pixels, of the longer side: larger images are reduced first
 

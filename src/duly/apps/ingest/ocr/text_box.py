@@ -3,8 +3,6 @@
 import math
 from dataclasses import dataclass
 
-__all__ = ["Corners", "Ink", "Point", "TextBox"]
-
 Point = tuple[float, float]
 Corners = tuple[Point, Point, Point, Point]  # upper left, upper right, lower right, lower left, in reading direction
 

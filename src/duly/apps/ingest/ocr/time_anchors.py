@@ -15,8 +15,6 @@ from duly.apps.ingest.ocr.times import (
     resembles_time_range,
 )
 
-__all__ = ["MAX_OUTDENT", "TimeAnchor", "find_anchors", "join_start_and_end"]
-
 # All in multiples of a line's height.
 MAX_RISE = 0.9  # how much higher than its anchor a title beside it may be
 MAX_END_BELOW = 2.4  # how far below its start an end may be

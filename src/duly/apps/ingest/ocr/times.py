@@ -21,18 +21,6 @@ from dataclasses import dataclass, replace
 from duly.apps.ingest.ocr.ui_text import DURATION, LEADING_ICON
 from duly.apps.ingest.spelling import MINUTES_OF_DAY, minutes_since_midnight
 
-__all__ = [
-    "MAX_SHIFT_MINUTES",
-    "TimeRange",
-    "find_hours_range",
-    "find_single_time",
-    "find_time_range",
-    "is_meridiem",
-    "is_old_range",
-    "resembles_time",
-    "resembles_time_range",
-]
-
 MAX_SHIFT_MINUTES = 16 * 60  # longer ranges are misread
 MIN_COLONLESS_MINUTES = 15  # shortest range that is accepted without a colon
 STEP_MINUTES = 5  # of which its start and end are multiples

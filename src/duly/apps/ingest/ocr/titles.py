@@ -19,8 +19,6 @@ from duly.apps.ingest.ocr.letters import SAME_SHAPE_CAPITALS
 from duly.apps.ingest.ocr.lines import Line
 from duly.apps.ingest.ocr.segmentation import Block, PageSegments
 
-__all__ = ["TitleAnalysis", "analyse_titles"]
-
 USUAL_ROWS = 3  # title, customer, location
 MAX_TITLE_ROWS = 3
 # Two rows look alike if they differ by at most:

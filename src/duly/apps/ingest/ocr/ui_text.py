@@ -6,15 +6,6 @@ import re
 
 from duly.apps.ingest.ocr.letters import fold
 
-__all__ = [
-    "DURATION",
-    "LEADING_ICON",
-    "is_day_section_heading",
-    "is_navigation_label",
-    "is_status_label",
-    "is_ui_text",
-]
-
 NAVIGATION_LABELS = frozenset(
     {
         "schema", "kalender", "chatt", "chat", "profil", "profile", "schedule", "calendar", "hem", "home", "mer",

@@ -12,8 +12,6 @@ from duly.apps.ingest.ocr.letters import (
     insert_missing_letter,
 )
 
-__all__ = ["correct_by_word_list", "known_words", "words_missing_letter"]
-
 WORD_LIST = Path(__file__).with_name("swedish_words.txt")
 MIN_KNOWN_LENGTH = 3  # letters of a word, a prefix or a suffix that is looked up
 MIN_UNAMBIGUOUS_LENGTH = 6  # letters: a shorter word is another one without its diacritics too often

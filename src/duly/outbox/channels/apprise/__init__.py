@@ -15,8 +15,6 @@ from duly.outbox.channel import NotSent, OutboundMessage, OutcomeUnknown, Uncert
 from duly.outbox.channels.apprise.address import UNKNOWN_SERVICE, create_sandbox, open_service, service_name
 from duly.outbox.channels.apprise.sandbox import PluginSandbox, sandboxed
 
-__all__ = ["AppriseChannel"]
-
 MAX_CONCURRENT = 16
 STATUS_PATTERN = re.compile(r"error=(\d{3})\b")
 MAIL_SERVICES = ("mailto", "mailtos")  # a mail server accepts or refuses; Apprise does not pass its reply on

@@ -20,8 +20,6 @@ from duly.outbox.channels.webhook.addresses import is_public
 if TYPE_CHECKING:
     from apprise import AppriseAsset, NotifyBase
 
-__all__ = ["create_sandbox", "open_service", "service_name", "validate_address"]
-
 MAX_URL_LENGTH = 2048
 ADDRESS_PATTERN = re.compile(r"([A-Za-z][A-Za-z0-9_+.-]{0,31})://[!-~]*")
 LOCAL_SERVICES = frozenset({"blink1", "dbus", "gio", "glib", "gnome", "kde", "macosx", "qt", "syslog", "windows"})

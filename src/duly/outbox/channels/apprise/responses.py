@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from requests import Response
     from requests.adapters import HTTPAdapter
 
-__all__ = ["limit_responses"]
-
 MAX_RESPONSE_BYTES = 1_048_576  # decompressed; more than for a webhook, since some plugins parse the response
 CHUNK_BYTES = 65_536
 

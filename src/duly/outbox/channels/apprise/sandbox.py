@@ -17,8 +17,6 @@ from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from typing import Any, cast
 
-__all__ = ["ACTIVE_SANDBOX", "LOCAL_FILE_REFUSED", "PluginSandbox", "is_ip_address", "sandboxed"]
-
 READABLE_PREFIXES = tuple(
     os.path.realpath(directory) + os.sep
     for directory in {sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")}

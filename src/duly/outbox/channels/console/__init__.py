@@ -7,8 +7,6 @@ from typing import Any, TextIO
 from duly.formatting import rewrite_commands
 from duly.outbox.channel import OutboundMessage, UncertainPolicy
 
-__all__ = ["ConsoleChannel"]
-
 
 class ConsoleChannel:
     """Prints messages; needs no account, so it works without any configuration."""

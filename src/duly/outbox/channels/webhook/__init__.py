@@ -16,8 +16,6 @@ from standardwebhooks import Webhook as Signer
 from duly.outbox.channel import NotSent, OutboundMessage, UncertainPolicy, Undeliverable
 from duly.outbox.channels.webhook.addresses import PublicAddresses
 
-__all__ = ["WebhookChannel"]
-
 MAX_RESPONSE_BYTES = 65_536
 RETRYABLE_STATUSES = frozenset({408, 409, 421, 425, 429, *range(500, 600)})
 MAX_RETRY_SECONDS = 86_400.0

@@ -14,8 +14,6 @@ import httpx2
 
 from duly.outbox.channel import Undeliverable
 
-__all__ = ["PublicAddresses", "is_public"]
-
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 NON_PUBLIC_NETWORKS = tuple(  # in addition to those that `is_global` excludes in every supported Python
     ipaddress.ip_network(each)
