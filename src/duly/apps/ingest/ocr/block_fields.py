@@ -74,11 +74,10 @@ class PageConventions:
         rows = join_title_rows(block.rows, self.titles.title_row_count(block))
         if not rows:
             return ()
-        title = replace(rows[0], text=drop_last_digit_of_times(rows[0], block.line))
         more = [replace(row, text=drop_icon(row, rows[0], self.has_icons)) for row in rows[1:]]
         if len(more) > 1:
             more[1] = replace(more[1], text=LOCATION_ICON.sub("", more[1].text))
-        return title, *more
+        return rows[0], *more
 
     def is_location(self, line: Line, title: Line) -> bool | None:
         """Check whether the only row after a title is its location; None if that is undecided."""
@@ -203,13 +202,6 @@ def drop_icon(line: Line, title: Line, has_icons: bool) -> str:
     """Return the text of a line without the icon before it that was recognised as a letter or a digit."""
     text = ICON_BEFORE_NUMBER.sub("", TOUCHING_ICON.sub("", LEADING_ICON.sub("", line.text)))
     return LETTER_ICON.sub("", text) if has_icons and not is_indented_by_icon(line, title) else text
-
-
-def drop_last_digit_of_times(title: Line, times: Line) -> str:
-    """Return the text of a title without the last digit of the times beside it, if its crop included that digit."""
-    is_beside = abs(title.centre_y - times.centre_y) < title.height / 2 and title.left < times.right
-    is_repeated = title.text[:1].isdigit() and title.text[:1] == times.text.rstrip()[-1:]
-    return title.text[1:].lstrip() if is_beside and is_repeated else title.text
 
 
 def is_icon_or_number(line: Line, title: Line, has_icons: bool) -> bool:

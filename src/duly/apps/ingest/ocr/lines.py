@@ -29,6 +29,8 @@ MANY_DIGITS = re.compile(r"(?:\D*\d){5}")  # a time range has these; for a singl
 WORD = re.compile(r"[^\W\d_]+")
 CONFIDENT = 0.985  # confidence of a character from which on it is kept as read
 AGREED_CONFIDENCE = 0.6  # lower bound of the confidence of a line that two readings agree on
+ICON_CONFIDENCE = 0.8  # confidence of a character on its own, below which it is taken for an icon
+LAST_LATIN_LETTER = "\u024f"
 DISPUTED_CONFIDENCE = 0.2  # upper bound of the confidence of a line that they disagree on
 # Shares of a text's width that are inked at the height of a strikethrough.
 MIN_STRIKETHROUGH_DIGITS = 0.65  # digits alone reach a half
@@ -89,6 +91,8 @@ class Region:
 def assemble_lines(boxes: Sequence[TextBox], width: float, height: float) -> Region:
     """Return the deskewed page of these text boxes, with the fragments of each row joined."""
     fragments = sorted(deskew(boxes, width, height), key=lambda line: (line.centre_y, line.left))
+    fragments = [fragment for fragment in fragments if not is_icon(fragment, fragments)]
+    fragments = [drop_digit_of_times(fragment, fragments) for fragment in fragments]
     fragments = [
         align_with_struck_times(drop_duplicated_letter(fragment, fragments), fragments) for fragment in fragments
     ]
@@ -111,6 +115,31 @@ def assemble_lines(boxes: Sequence[TextBox], width: float, height: float) -> Reg
         else:
             lines.append(fragment)
     return Region(tuple(sorted(lines, key=lambda line: (line.centre_y, line.left))), width, height)
+
+
+def is_icon(fragment: Line, fragments: Sequence[Line]) -> bool:
+    """Check whether a fragment is an icon before a text: one character that the engine doubts, or of another script."""
+    if len(fragment.text) != 1:
+        return False
+    is_doubtful = fragment.min_char_confidence < ICON_CONFIDENCE or fragment.text > LAST_LATIN_LETTER
+    return is_doubtful and any(
+        WORD.search(other.text)
+        and fragment.left < other.left < fragment.right + MAX_FRAGMENT_GAP * other.height
+        and abs(other.centre_y - fragment.centre_y) < other.height / 2
+        for other in fragments
+    )
+
+
+def drop_digit_of_times(fragment: Line, fragments: Sequence[Line]) -> Line:
+    """Drop the first digit of a text if it is the last digit of the times before it, recognised twice."""
+    is_repeated = fragment.text[:1].isdigit() and any(
+        times.left < fragment.left < times.right
+        and abs(times.centre_y - fragment.centre_y) < fragment.height / 2
+        and fragment.text[0] == times.text.rstrip()[-1:]
+        and find_time_range(times.text) is not None
+        for times in fragments
+    )
+    return replace(fragment, text=fragment.text[1:].lstrip()) if is_repeated else fragment
 
 
 def align_with_struck_times(fragment: Line, fragments: Sequence[Line]) -> Line:

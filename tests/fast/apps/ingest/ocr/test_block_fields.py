@@ -47,6 +47,22 @@ def test_an_icon_that_touches_the_text_is_no_part_of_it(icon: str) -> None:
     assert shifts_of(found) == [("08:00", "09:00", "Städning", "Anna Svensson", "Brenvik")]
 
 
+@pytest.mark.parametrize(("icon", "confidence"), [("上", 0.99), ("2", 0.52), ("A", 0.7)])
+def test_a_doubtful_character_in_a_box_of_its_own_is_an_icon(icon: str, confidence: float) -> None:
+    boxes = cards(("08:00-09:00", "Städning", "Anna Svensson", "Brenvik"), indent=46)
+    customer = next(each for each in boxes if each.text == "Anna Svensson")
+    left, top = customer.corners[0]
+    symbol = replace(box(icon, left - 42, top), min_char_confidence=confidence)
+    assert shifts_of(page([*boxes, symbol])) == [("08:00", "09:00", "Städning", "Anna Svensson", "Brenvik")]
+
+
+def test_a_certain_digit_in_a_box_of_its_own_is_kept() -> None:
+    boxes = cards(("08:00-09:00", "Cleaning", "Mary Mossley", "Tay Road"), indent=46)
+    street = next(each for each in boxes if each.text == "Tay Road")
+    left, top = street.corners[0]
+    assert "4 Tay Road" in shifts_of(page([*boxes, box("4", left - 42, top)]))[0]
+
+
 @pytest.mark.parametrize("icon", ["9 ", "Q ", "0 "])
 def test_an_icon_before_a_number_leaves_the_number(icon: str) -> None:
     found = page(cards(("08:00-09:00", "Cleaning", "Mary Mossley", f"{icon}45A Tay Road")))

@@ -110,6 +110,13 @@ def test_durations_and_status_labels_are_no_rows() -> None:
     assert shifts_of(page([*HEAD, *as_list(ANNA, BO), *chips, *FOOT])) == [ANNA, BO]
 
 
+@pytest.mark.parametrize("chip", ["0 45 min", "01 h"])
+def test_the_last_digit_of_the_times_that_was_read_twice_is_no_part_of_a_duration(chip: str) -> None:
+    (times, *fields) = as_cards(ANNA)
+    beside = box(chip, times.corners[1][0] - 10, times.corners[1][1])
+    assert shifts_of(page([*HEAD, times, beside, *fields, *FOOT])) == [ANNA]
+
+
 def test_a_long_title_continues_in_the_next_row() -> None:
     title = ("Hemstädning med fönsterputs och", "balkong")
     boxes = [box("08:00-09:00", 48, 317)]
