@@ -24,7 +24,7 @@ import structlog
 from duly.redaction import Json, Redactor, Trace, masked, to_text
 from duly.settings import Settings
 
-__all__ = ["MAX_LINE_LENGTH", "Log", "Trace", "configure_logs", "get_log", "masked"]
+__all__ = ["get_log"]
 
 MAX_LINE_LENGTH = 16_384  # bytes, including the newline
 BUDGETS = (15_600, 6_000, 2_400, 960)  # characters for a line; each may become ten bytes as an escape, hence the last
