@@ -209,11 +209,11 @@ def s3_server() -> Generator["S3Server", None, None]:
     server.start()
     host, port = server.get_host_and_port()
     endpoint = f"http://{host}:{port}"
-    httpx2.put(f"{endpoint}/{BUCKET}").raise_for_status()
+    httpx2.put(f"{endpoint}/{BUCKET}", timeout=60).raise_for_status()
     key_id, secret = make_key(endpoint)
-    httpx2.post(f"{endpoint}/moto-api/reset-auth", content=b"0").raise_for_status()
+    httpx2.post(f"{endpoint}/moto-api/reset-auth", content=b"0", timeout=60).raise_for_status()
     yield S3Server(endpoint, key_id, secret)
-    httpx2.post(f"{endpoint}/moto-api/reset-auth", content=b"inf").raise_for_status()
+    httpx2.post(f"{endpoint}/moto-api/reset-auth", content=b"inf", timeout=60).raise_for_status()
     server.stop()
 
 

@@ -45,4 +45,6 @@ def make_key(endpoint: str) -> tuple[str, str]:
 def call_iam(endpoint: str, **form: str) -> str:
     """Call the IAM API of the server, which is selected by the scope of the signature."""
     authorization = "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=0"
-    return httpx2.post(endpoint, data=form, headers={"Authorization": authorization}).raise_for_status().text
+    return (
+        httpx2.post(endpoint, data=form, headers={"Authorization": authorization}, timeout=60).raise_for_status().text
+    )
