@@ -24,7 +24,7 @@ import typer
 
 from duly.cli.options import Json
 from duly.errors import Misconfigured
-from duly.launcher import CORE, EXTRAS, ROOT, name_of, sections, write_whole
+from duly.launcher import CORE, EXTRAS, ROOT, package_name, parse_lock, write_atomically
 
 app = typer.Typer()
 
@@ -61,8 +61,8 @@ def write_locks(upgrade: bool, as_json: bool) -> None:
         groups = {CORE: export(project)}
         groups |= {extra: export(project, "--extra", extra) for extra in EXTRAS}
         everything = export(project, "--all-extras", "--all-groups")
-    write_whole(ROOT / "requirements.lock", HEADER + render(everything, groups))
-    write_whole(ROOT / "pyproject.toml", with_pins(pyproject, everything))
+    write_atomically(ROOT / "requirements.lock", HEADER + render(everything, groups))
+    write_atomically(ROOT / "pyproject.toml", with_pins(pyproject, everything))
     counts = {"packages": len(everything), "core": len(groups[CORE])}
     text = f"duly: requirements.lock holds {counts['packages']} packages, {counts['core']} of them core"
     print(json.dumps(counts) if as_json else text)
@@ -83,7 +83,7 @@ def export(project: Path, *groups: str) -> dict[str, str]:
     """Return the packages of these groups: requirement (with its marker) to entry (with its hashes)."""
     options = ("--frozen", "--no-default-groups", "--no-emit-project", "--no-annotate", "--no-header")
     text = uv(project, "export", "--format", "requirements.txt", *options, *groups)
-    entries = by_requirement(entry for _, entry in sections(text))
+    entries = by_requirement(entry for _, entry in parse_lock(text))
     if unhashed := [requirement for requirement, entry in entries.items() if "--hash=" not in entry]:
         raise Misconfigured(f"the index in use gives no hashes for {', '.join(unhashed)}; lock with one that does")
     return entries
@@ -92,7 +92,7 @@ def export(project: Path, *groups: str) -> dict[str, str]:
 def by_requirement(entries: Iterable[str]) -> dict[str, str]:
     """Map requirements to entries, sorted by name."""
     found = {strip_hashes(entry): entry for entry in entries}
-    return dict(sorted(found.items(), key=lambda item: (name_of(item[0]), item[0])))
+    return dict(sorted(found.items(), key=lambda item: (package_name(item[0]), item[0])))
 
 
 def strip_hashes(entry: str) -> str:
@@ -103,9 +103,9 @@ def strip_hashes(entry: str) -> str:
 def render(everything: dict[str, str], groups: dict[str, dict[str, str]]) -> str:
     """Render the entries under the groups that need them; development dependencies go under dev."""
     under: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    names = {group: {name_of(requirement) for requirement in packages} for group, packages in groups.items()}
+    names = {group: {package_name(requirement) for requirement in packages} for group, packages in groups.items()}
     for requirement, entry in everything.items():
-        needing = tuple(group for group in (CORE, *EXTRAS) if name_of(requirement) in names[group])
+        needing = tuple(group for group in (CORE, *EXTRAS) if package_name(requirement) in names[group])
         under[(CORE,) if CORE in needing else needing or ("dev",)].append(entry)
     ordered = sorted(under, key=lambda needing: (needing != (CORE,), needing == ("dev",), needing))
     return "".join(f"\n# [{' '.join(needing)}]\n" + "\n".join(under[needing]) + "\n" for needing in ordered)
@@ -131,10 +131,10 @@ def find_lock_problems(root: Path) -> list[str]:
         if (found := URL.search(path.read_text()))
     ]
     pyproject = tomllib.loads((root / "pyproject.toml").read_text())
-    locked = {strip_hashes(entry) for _, entry in sections((root / "requirements.lock").read_text())}
+    locked = {strip_hashes(entry) for _, entry in parse_lock((root / "requirements.lock").read_text())}
     if locked != set(pyproject["tool"]["uv"].get("constraint-dependencies", [])):
         problems.append("requirements.lock and the pins in pyproject.toml differ; run ./duly lock")
-    missing = list_dependencies(pyproject) - {name_of(requirement) for requirement in locked}
+    missing = list_dependencies(pyproject) - {package_name(requirement) for requirement in locked}
     if missing:
         problems.append(
             f"pyproject.toml requires {', '.join(sorted(missing))}, which is not in the lock; run ./duly lock"

@@ -41,6 +41,11 @@ def test_a_form_that_was_cut_off_is_refused(length: int) -> None:
         extract_file(KIND, form(b"data")[:length])
 
 
+def test_a_file_full_of_almost_boundaries_is_refused_at_the_first() -> None:
+    with pytest.raises(InvalidArgument, match="headers cannot be parsed"):
+        extract_file(KIND, form(b"\r\n--b0undaryx" * 100_000))
+
+
 @pytest.mark.parametrize(
     "headers",
     [

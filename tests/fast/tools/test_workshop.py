@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.launcher import CORE, EXTRAS, ROOT, sections
+from duly.launcher import CORE, EXTRAS, ROOT, parse_lock
 from tests.support.processes import PYTHON
 from tests.support.small_project import PACKAGES, make_project
 from tools.commands.lock import HEADER, by_requirement, find_lock_problems, render, with_pins, without_pins
@@ -87,7 +87,7 @@ def test_a_dependency_that_is_not_locked_is_found(checkout: Path) -> None:
 
 def test_the_lock_is_what_its_maker_would_write() -> None:
     text = (ROOT / "requirements.lock").read_text()
-    entries = list(sections(text))
+    entries = list(parse_lock(text))
     needs = {
         group: by_requirement(entry for groups, entry in entries if group in groups or CORE in groups)
         for group in (CORE, *EXTRAS)
@@ -97,7 +97,7 @@ def test_the_lock_is_what_its_maker_would_write() -> None:
 
 def test_pins_can_be_taken_out_and_put_back() -> None:
     pyproject = (ROOT / "pyproject.toml").read_text()
-    everything = by_requirement(entry for _, entry in sections((ROOT / "requirements.lock").read_text()))
+    everything = by_requirement(entry for _, entry in parse_lock((ROOT / "requirements.lock").read_text()))
     plain = without_pins(pyproject)
     assert "psycopg==" not in plain
     assert with_pins(plain, everything) == with_pins(pyproject, everything) == pyproject

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.launcher import EXTRAS, ROOT, bundled_pip, expand, sections
+from duly.launcher import EXTRAS, ROOT, expand_groups, find_bundled_pip, parse_lock
 from tests.support.processes import Program
 from tests.support.small_project import PACKAGES, SmallProject, make_project, python_without
 
@@ -76,7 +76,7 @@ class TestOnAFreshClone:
 
     def test_a_python_whose_only_pip_is_inside_ensurepip_will_do(self, tmp_path: Path) -> None:
         python = python_without(tmp_path / "python", "pip")
-        if not bundled_pip():
+        if not find_bundled_pip():
             pytest.skip("neither this Python nor its distribution keeps a pip aside")
         assert said(make_project(tmp_path, python).run())["small_core"] == "1.0"
 
@@ -250,12 +250,12 @@ class TestGroups:
 
     def test_our_own_lock_has_every_group(self) -> None:
         lock = (ROOT / "requirements.lock").read_text()
-        found = frozenset[str]().union(*(groups for groups, _ in sections(lock)))
+        found = frozenset[str]().union(*(groups for groups, _ in parse_lock(lock)))
         assert found == {"core", "dev", *EXTRAS}
-        assert expand(["all"]) > found
+        assert expand_groups(["all"]) > found
 
     def test_every_entry_of_our_own_lock_is_pinned_by_hash(self) -> None:
-        entries = [entry for _, entry in sections((ROOT / "requirements.lock").read_text())]
+        entries = [entry for _, entry in parse_lock((ROOT / "requirements.lock").read_text())]
         assert len(entries) > 50
         assert all("==" in entry and "--hash=sha256:" in entry for entry in entries)
 
