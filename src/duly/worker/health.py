@@ -2,19 +2,18 @@
 
 The server has threads of its own and needs no event loop, so it answers while both loops of the worker are blocked,
 which is when it matters. Everything is bounded: sixteen connections, of which the oldest is closed for a new one, five
-seconds for each, one request per connection, wsgiref's limits on lines and headers.
+seconds for each, one request per connection, the limits of `http.server` on lines and headers.
 """
 
-import io
-import socketserver
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
 from socket import AF_INET, AF_INET6, SHUT_RDWR, socket
+from socketserver import ThreadingTCPServer
 from typing import Any, Protocol
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import orjson
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
@@ -28,7 +27,9 @@ CONNECTION_SECONDS = 5.0
 POLL_SECONDS = 0.2  # how often the server checks for late connections, and whether it should stop
 SLOT_SECONDS = 0.2  # how long a new connection waits for the slot of a closed one
 CLOSE_SECONDS = 0.3
-JSON = "application/json"
+MAX_LINE_LENGTH = 65_536
+JSON, TEXT = "application/json", "text/plain"
+THREAD_NAME = "duly-port"
 CHECK_FAILED = b'{"status":"failing","reason":"the health check itself failed; see the worker log"}\n'
 
 log = get_log("duly.worker.health")
@@ -38,15 +39,15 @@ class Health(Protocol):
     """The state of a worker, readable from any thread and without waiting."""
 
     def is_alive(self) -> bool:
-        """Tell whether its loops turn; if not, only a restart helps."""
+        """Return whether its loops run; if not, only a restart helps."""
         ...
 
     def is_ready(self) -> bool:
-        """Tell whether it can do work now."""
+        """Return whether it can do work now."""
         ...
 
     def not_ready_reason(self) -> str | None:
-        """Explain why it cannot; None when it can."""
+        """Return why it cannot; None when it can."""
         ...
 
     def describe(self) -> Mapping[str, object]:
@@ -66,9 +67,8 @@ def serve_health(host: str, port: int, health: Health, metrics: Metrics) -> Gene
         "/readyz": lambda: health_response(health, health.is_ready),
         "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, metrics.render()),
     }
-    server = open_server(host, port)
-    server.set_app(application(endpoints))
-    thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), name="duly-port", daemon=True)
+    server = open_server(host, port, endpoints)
+    thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), name=THREAD_NAME, daemon=True)
     thread.start()
     try:
         yield server.address
@@ -79,10 +79,10 @@ def serve_health(host: str, port: int, health: Health, metrics: Metrics) -> Gene
         server.close_connections()
 
 
-def open_server(host: str, port: int) -> "Server":
+def open_server(host: str, port: int, endpoints: Mapping[str, Endpoint]) -> "HealthServer":
     """Open a listening server; raises PortTaken."""
     try:
-        return Server(host, port)
+        return HealthServer(host, port, endpoints)
     except OSError as error:
         raise PortTaken(
             f"cannot listen on {host}:{port} ({error.strerror}); choose another with --port or DULY_WORKER_PORT, "
@@ -103,66 +103,66 @@ def health_response(health: Health, check: Callable[[], bool]) -> Response:
     return code, JSON, orjson.dumps(body, default=repr) + b"\n"
 
 
-def call_endpoint(endpoint: Endpoint) -> Response:
-    """Return the response of an endpoint; a check that raises has not passed."""
-    try:
-        return endpoint()
-    except Exception:
-        log.exception("health.check_failed")
-        return HTTPStatus.SERVICE_UNAVAILABLE, JSON, CHECK_FAILED
+class RequestHandler(BaseHTTPRequestHandler):
+    """Handles one request per connection and prints nothing."""
 
-
-def application(endpoints: Mapping[str, Endpoint]) -> Callable[..., Iterable[bytes]]:
-    """Return a WSGI application that answers GET requests to these endpoints."""
-
-    def respond(environ: Mapping[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
-        endpoint = endpoints.get(environ["PATH_INFO"])
-        if endpoint is None:
-            code, media_type, body = HTTPStatus.NOT_FOUND, "text/plain", b"endpoints: /healthz, /readyz, /metrics\n"
-        elif environ["REQUEST_METHOD"] != "GET":
-            code, media_type, body = HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b""
-        else:
-            code, media_type, body = call_endpoint(endpoint)
-        allowed = [("Allow", "GET")] if code is HTTPStatus.METHOD_NOT_ALLOWED else []
-        headers = [("Content-Type", media_type), ("Content-Length", str(len(body))), ("Server", "duly"), *allowed]
-        start_response(f"{code.value} {code.phrase}", headers)
-        return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
-
-    return respond
-
-
-class RequestHandler(WSGIRequestHandler):
-    """Handles one request per connection and writes nothing to stderr."""
-
+    server: "HealthServer"
     timeout = CONNECTION_SECONDS  # of each read and write; the server limits all of them together
+
+    def handle(self) -> None:
+        """Read one request, whatever its method, and respond."""
+        self.raw_requestline = self.rfile.readline(MAX_LINE_LENGTH + 1)
+        if len(self.raw_requestline) > MAX_LINE_LENGTH:
+            self.command = self.requestline = self.request_version = ""
+            self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
+        elif self.parse_request():
+            self.respond(*self.call_endpoint())
+
+    def call_endpoint(self) -> Response:
+        """Return the response of the endpoint that the path names."""
+        endpoint = self.server.endpoints.get(self.path.partition("?")[0])
+        if endpoint is None:
+            return HTTPStatus.NOT_FOUND, TEXT, b"endpoints: /healthz, /readyz, /metrics\n"
+        if self.command != "GET":
+            return HTTPStatus.METHOD_NOT_ALLOWED, TEXT, b""
+        try:
+            return endpoint()
+        except Exception:  # a check that raises has not passed
+            log.exception("health.check_failed")
+            return HTTPStatus.SERVICE_UNAVAILABLE, JSON, CHECK_FAILED
+
+    def respond(self, code: HTTPStatus, media_type: str, body: bytes) -> None:
+        """Send a response."""
+        self.send_response(code)
+        self.send_header("Content-Type", media_type)
+        self.send_header("Content-Length", str(len(body)))
+        if code is HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", "GET")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def version_string(self) -> str:
+        """Return the header Server."""
+        return "duly"
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class has this name)
         """Log nothing."""
 
-    def get_stderr(self) -> io.StringIO:
-        """Discard what wsgiref writes to stderr."""
-        return io.StringIO()
 
-
-class Server(WSGIServer):
+class HealthServer(ThreadingTCPServer):
     """Handles each connection in a thread of its own, up to a limit."""
 
-    allow_reuse_port = False
+    allow_reuse_address = True
+    daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, endpoints: Mapping[str, Endpoint]) -> None:
         self.address_family = AF_INET6 if ":" in host else AF_INET
-        self.slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
-        self.lock = threading.Lock()
-        self.connections: dict[socket, tuple[float, threading.Thread]] = {}  # deadline, thread; oldest first
+        self.endpoints = endpoints
+        self.deadlines: dict[socket, float] = {}  # of the open connections, oldest first
+        self.changed = threading.Condition()
         super().__init__((host, port), RequestHandler)
-
-    def server_bind(self) -> None:
-        """Bind without the reverse DNS lookup of the base class."""
-        socketserver.TCPServer.server_bind(self)
-        host, self.server_port = self.server_address[:2]
-        self.server_name = str(host)
-        self.setup_environ()
 
     @property
     def address(self) -> str:
@@ -172,59 +172,48 @@ class Server(WSGIServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Handle a connection in a thread; above the limit the oldest one is closed, because it is the slowest."""
-        if not self.slots.acquire(blocking=False):
-            self.close_oldest(limit=1)
-            if not self.slots.acquire(timeout=SLOT_SECONDS):
+        with self.changed:
+            if not self.has_free_slot():
+                self.shut_down_oldest(1)
+            if not self.changed.wait_for(self.has_free_slot, SLOT_SECONDS):
                 self.shutdown_request(request)
                 return
-        thread = threading.Thread(
-            target=self.handle_connection, args=(request, client_address), name="duly-port", daemon=True
-        )
-        with self.lock:
-            self.connections[request] = (time.monotonic() + CONNECTION_SECONDS, thread)
-        try:
-            thread.start()
-        except RuntimeError:  # the system has no more threads
-            self.remove(request)
-            raise
+            self.deadlines[request] = time.monotonic() + CONNECTION_SECONDS
+        super().process_request(request, client_address)
 
-    def handle_connection(self, request: socket, client_address: Any) -> None:
-        """Read one request, answer it and close, in the connection's own thread."""
-        try:
-            self.finish_request(request, client_address)
-        except Exception:  # the client went away or sent garbage, or we closed the connection
-            self.handle_error(request, client_address)
-        finally:
-            self.remove(request)
-            self.shutdown_request(request)
+    def has_free_slot(self) -> bool:
+        """Return whether another connection may be opened."""
+        return len(self.deadlines) < MAX_CONNECTIONS
 
-    def remove(self, request: socket) -> None:
-        """Free the slot of a connection."""
-        with self.lock:
-            del self.connections[request]
-        self.slots.release()
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Handle a connection, in its own thread."""
+        threading.current_thread().name = THREAD_NAME
+        super().process_request_thread(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection and free its slot; called when it was handled, and when that failed."""
+        with self.changed:
+            self.deadlines.pop(request, None)
+            self.changed.notify_all()
+        super().shutdown_request(request)
 
     def service_actions(self) -> None:
         """Close connections past their deadline, even if they still send; called every POLL_SECONDS."""
         now = time.monotonic()
-        with self.lock:
-            late = sum(deadline <= now for deadline, _ in self.connections.values())
-        self.close_oldest(late)
-
-    def close_oldest(self, limit: int) -> None:
-        """Shut the oldest connections down: their threads stop reading and writing at once."""
-        with self.lock:
-            for request in list(self.connections)[:limit]:
-                with suppress(OSError):
-                    request.shutdown(SHUT_RDWR)
+        with self.changed:
+            self.shut_down_oldest(sum(deadline <= now for deadline in self.deadlines.values()))
 
     def close_connections(self) -> None:
         """Close all connections and wait a moment for their threads."""
-        threads = [thread for _, thread in self.connections.values()]
-        self.close_oldest(limit=MAX_CONNECTIONS)
-        until = time.monotonic() + CLOSE_SECONDS
-        for thread in threads:
-            thread.join(max(0.0, until - time.monotonic()))
+        with self.changed:
+            self.shut_down_oldest(MAX_CONNECTIONS)
+            self.changed.wait_for(lambda: not self.deadlines, CLOSE_SECONDS)
+
+    def shut_down_oldest(self, count: int) -> None:
+        """Shut the oldest connections down: their threads stop reading and writing at once."""
+        for request in list(self.deadlines)[:count]:
+            with suppress(OSError):
+                request.shutdown(SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 (as the base class has it)
         """Log a connection that could not be answered."""
