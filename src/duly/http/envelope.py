@@ -163,7 +163,7 @@ def failure_from_exception(error: Exception) -> tuple[type[DulyError], str, Alre
             return type(error), public_detail(error), None
         case RequestValidationError():
             field = to_invalid_field(without_form(error.errors()[0]))
-            return InvalidArgument, f"{field.at.removeprefix('body.')}: {field.says}", None
+            return InvalidArgument, f"{field.location.removeprefix('body.')}: {field.message}", None
         case HTTPException():  # how the framework rejects a body that is not text, or nested too deep
             return InvalidArgument, "body: cannot be parsed as JSON", None
         case psycopg.OperationalError() | psycopg.InterfaceError():

@@ -5,30 +5,15 @@ from uuid import UUID
 
 from fastapi import APIRouter, Body, Depends, Path, Query, Response, status
 
-from duly.errors import (
-    Forbidden,
-    IllegalMove,
-    InvalidArgument,
-    KeyReused,
-    NotFound,
-    NotMigrated,
-    TooLarge,
-    Unauthorized,
-    Unavailable,
-    Unexpected,
-)
+from duly.errors import IllegalMove, KeyReused, NotFound
 from duly.http.auth import Tenant, jobs_reader, jobs_writer
 from duly.http.dependencies import PoolDep
 from duly.http.job_models import CancelRequest, EnqueueRequest, JobEventPage, JobPage, JobQuery, JobResponse
-from duly.http.problems import problem_responses
+from duly.http.problems import COMMON_PROBLEMS, problem_responses
 from duly.http.request_limits import GuardedRoute
 from duly.http.types import PageQuery
 from duly.jobs import service
 from duly.outcomes import Existing
-
-COMMON_PROBLEMS = problem_responses(
-    Unauthorized, Forbidden, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable
-)
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=GuardedRoute, responses=COMMON_PROBLEMS)
 

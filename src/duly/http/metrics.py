@@ -8,19 +8,12 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from duly.apps.posts.slo import Objective, measure
-from duly.errors import Forbidden, InvalidArgument, NotMigrated, TooLarge, Unauthorized, Unavailable, Unexpected
 from duly.http.auth import metrics_reader
 from duly.http.dependencies import PoolDep
-from duly.http.problems import problem_responses
+from duly.http.problems import COMMON_PROBLEMS
 from duly.http.request_limits import GuardedRoute
 
-router = APIRouter(
-    tags=["health"],
-    route_class=GuardedRoute,
-    responses=problem_responses(
-        Unauthorized, Forbidden, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable
-    ),
-)
+router = APIRouter(tags=["health"], route_class=GuardedRoute, responses=COMMON_PROBLEMS)
 
 METRICS = {
     "duly_slo_met": "1 when the objective is met over 30 days, else 0.",

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from duly.errors import (
     AlreadyAnswered,
     DulyError,
+    Forbidden,
     InvalidArgument,
     MethodNotAllowed,
     Misconfigured,
@@ -26,6 +27,7 @@ from duly.errors import (
     NotMigrated,
     RateLimited,
     Refused,
+    TooLarge,
     Unauthorized,
     Unavailable,
     Unexpected,
@@ -52,8 +54,8 @@ log = get_log("duly.http")
 class InvalidField(BaseModel):
     """One error in a request, and its location."""
 
-    at: str = Field(description="Location: `body.priority`, `query.limit`.")
-    says: str = Field(description="The rule that the value breaks.")
+    location: str = Field(description="Where it is: `body.priority`, `query.limit`.")
+    message: str = Field(description="The rule that the value breaks.")
 
 
 class Problem(BaseModel):
@@ -64,7 +66,7 @@ class Problem(BaseModel):
     status: int = Field(description="The HTTP status.", ge=400, le=599)
     detail: str = Field(description="What is wrong with this request, and how to fix it.")
     code: str = Field(description="The code, as on the command line and in tables: docs/errors.md explains each.")
-    places: list[InvalidField] | None = Field(
+    errors: list[InvalidField] | None = Field(
         default=None, description="With INVALID_ARGUMENT: each error with its location."
     )
     receipt: dict[str, Any] | None = Field(
@@ -109,7 +111,7 @@ def handle_validation_error(_: Request, error: Exception) -> Response:
     found = error.errors()
     fields = [to_invalid_field(each) for each in found[:MAX_INVALID_FIELDS]]
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return problem_response(InvalidArgument, f"{fields[0].at}: {fields[0].says}{more}", fields)
+    return problem_response(InvalidArgument, f"{fields[0].location}: {fields[0].message}{more}", fields)
 
 
 def handle_http_exception(_: Request, error: Exception) -> Response:
@@ -125,7 +127,9 @@ def handle_http_exception(_: Request, error: Exception) -> Response:
             )
         case status.HTTP_400_BAD_REQUEST:
             return problem_response(
-                InvalidArgument, "the body cannot be parsed as JSON", [InvalidField(at="body", says="is not JSON")]
+                InvalidArgument,
+                "the body cannot be parsed as JSON",
+                [InvalidField(location="body", message="is not JSON")],
             )
         case _:
             return problem_response(Refused, clean_text(str(error.detail), MAX_MESSAGE_LENGTH))
@@ -188,7 +192,7 @@ def problem_response(
         status=error.status,
         detail=clean_text(detail),
         code=error.code,
-        places=list(fields) if fields else None,
+        errors=list(fields) if fields else None,
         receipt=dict(receipt) if receipt else None,
     )
     return Response(
@@ -209,7 +213,9 @@ def to_invalid_field(found: Mapping[str, Any]) -> InvalidField:
             message = "must be a JSON object, sent with the header Content-Type: application/json"
         case _:
             message = str(found["msg"]).removeprefix("Value error, ")
-    return InvalidField(at=clean_text(location, MAX_LOCATION_LENGTH), says=clean_text(message, MAX_MESSAGE_LENGTH))
+    return InvalidField(
+        location=clean_text(location, MAX_LOCATION_LENGTH), message=clean_text(message, MAX_MESSAGE_LENGTH)
+    )
 
 
 # OpenAPI --------------------------------------------------------------------------------------------------------------
@@ -226,6 +232,11 @@ def problem_responses(*errors: type[DulyError]) -> dict[int | str, dict[str, Any
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
     return responses
+
+
+COMMON_PROBLEMS = problem_responses(
+    Unauthorized, Forbidden, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable
+)  # of every route that needs a key
 
 
 def add_problem_schema(document: dict[str, Any]) -> dict[str, Any]:

@@ -115,28 +115,16 @@ class GuardedProtocol(H11Protocol):
 
     def oldest_waiting(self) -> "GuardedProtocol":
         """Return the connection that has waited longest for a head, which may be this one."""
-        oldest = self
-        for each in cast("set[object]", self.connections):
-            if isinstance(each, GuardedProtocol) and each.is_waiting and each.waiting_order < oldest.waiting_order:
-                oldest = each
-        return oldest
-
-    @property
-    def waiting_order(self) -> float:
-        """Return since when it waits for a head; infinity if it does not."""
-        return self.waiting_since if self.waiting_since is not None else float("inf")
-
-    @property
-    def is_waiting(self) -> bool:
-        """Return whether it waits for the head of a request."""
-        return self.waiting_since is not None
+        connections = cast("set[GuardedProtocol]", self.connections)
+        waiting = {each: each.waiting_since for each in connections if each.waiting_since is not None}
+        return min(waiting, key=waiting.__getitem__, default=self)
 
     def data_received(self, data: bytes) -> None:
         """Parse data; the time limit applies from the first byte of a head to its last."""
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE or self.transport.is_closing():
             self.stop_waiting()
-        elif not self.is_waiting:
+        elif self.waiting_since is None:
             self.wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:

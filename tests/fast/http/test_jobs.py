@@ -83,7 +83,7 @@ def refused(answer: httpx2.Response, status: int, code: str) -> Json:
     assert problem["type"] == f"urn:duly:error:{code}"
     assert problem["title"]
     assert problem["detail"]
-    assert problem.keys() - {"places"} == {"type", "title", "status", "detail", "code"}
+    assert problem.keys() - {"errors"} == {"type", "title", "status", "detail", "code"}
     return problem
 
 
@@ -243,10 +243,10 @@ def test_a_bad_field_is_refused_with_its_place_and_the_rule(
     body = json.dumps({"type": "work", field: value})
     answer = quiet.post("/v1/jobs", content=body, headers=AS_JSON)
     problem = refused(answer, 422, "INVALID_ARGUMENT")
-    (place,) = problem["places"]
-    assert place["at"].startswith("body.")
-    assert words in place["says"]
-    assert problem["detail"] == f"{place['at']}: {place['says']}"
+    (error,) = problem["errors"]
+    assert error["location"].startswith("body.")
+    assert words in error["message"]
+    assert problem["detail"] == f"{error['location']}: {error['message']}"
     assert quiet.get("/v1/jobs").json()["items"] == []
 
 
@@ -264,8 +264,8 @@ def test_a_time_and_a_delay_contradict_each_other(quiet: httpx2.Client) -> None:
 def test_all_that_is_wrong_is_told_at_once_and_not_repeated(quiet: httpx2.Client) -> None:
     body = {"priority": 1000, "queue": "hunter2 hunter2", **{f"x{n}": "hunter2" for n in range(50)}}
     problem = refused(quiet.post("/v1/jobs", json=body), 422, "INVALID_ARGUMENT")
-    assert {place["at"] for place in problem["places"][:3]} == {"body.type", "body.queue", "body.priority"}
-    assert len(problem["places"]) == 20
+    assert {error["location"] for error in problem["errors"][:3]} == {"body.type", "body.queue", "body.priority"}
+    assert len(problem["errors"]) == 20
     assert "(and 52 more)" in problem["detail"]
     assert "hunter2" not in json.dumps(problem)
 
@@ -329,8 +329,8 @@ def test_a_payload_that_grows_in_the_database_is_refused_with_the_rule(quiet: ht
 def test_a_body_that_is_no_object_is_refused(content: bytes, words: str, quiet: httpx2.Client) -> None:
     answer = quiet.post("/v1/jobs", content=content, headers=AS_JSON)
     problem = refused(answer, 422, "INVALID_ARGUMENT")
-    assert problem["places"][0]["at"] == "body"
-    assert words in problem["detail"] + problem["places"][0]["says"]
+    assert problem["errors"][0]["location"] == "body"
+    assert words in problem["detail"] + problem["errors"][0]["message"]
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])

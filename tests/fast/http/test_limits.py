@@ -130,7 +130,7 @@ def test_a_header_that_names_nobody_is_refused_before_the_body_comes(api: Api) -
     with sender_to(api) as sender:
         sender.begin(IMAGES, f"{api.writer}\r\nDuly-User: !", LARGE)
         status, body, _ = sender.answer()
-    assert (status, body["places"][0]["at"]) == (422, "header.Duly-User")
+    assert (status, body["errors"][0]["location"]) == (422, "header.Duly-User")
 
 
 @pytest.mark.parametrize("announced", [10, LARGE, None])
@@ -194,7 +194,7 @@ def test_a_heap_of_unknown_fields_is_one_mistake(path: str, body: dict[str, Any]
     with client_for(api.address, api.writer) as anna:
         problem = anna.post(path, json=body).json()
     assert (problem["status"], problem["code"]) == (422, "INVALID_ARGUMENT")
-    assert [each["at"] for each in problem["places"]] == [place]
+    assert [each["location"] for each in problem["errors"]] == [place]
     assert "100" in problem["detail"]  # so many
     assert "more)" not in problem["detail"]
 
@@ -202,5 +202,5 @@ def test_a_heap_of_unknown_fields_is_one_mistake(path: str, body: dict[str, Any]
 @pytest.mark.parametrize("names", [["prioritty"], [f"field_{nth}" for nth in range(15)]])
 def test_a_few_unknown_fields_are_named_one_by_one(names: Sequence[str], api: Api) -> None:
     with client_for(api.address, api.writer) as anna:
-        places = anna.post(JOBS, json={"type": "a", **dict.fromkeys(names, 1)}).json()["places"]
-    assert places == [{"at": f"body.{name}", "says": "Extra inputs are not permitted"} for name in names]
+        errors = anna.post(JOBS, json={"type": "a", **dict.fromkeys(names, 1)}).json()["errors"]
+    assert errors == [{"location": f"body.{name}", "message": "Extra inputs are not permitted"} for name in names]

@@ -97,4 +97,4 @@ def test_a_body_as_large_as_we_read_that_is_all_unknown_fields_is_refused_in_one
     with client_for(api.address, api.writer) as anna:
         answer = anna.post(JOBS, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
-    assert len(answer.json()["places"]) == 1
+    assert len(answer.json()["errors"]) == 1
