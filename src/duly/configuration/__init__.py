@@ -5,13 +5,14 @@ its type and bounds; only a pattern or a validator brings a description of its o
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, ValidationInfo
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -87,9 +88,8 @@ def accepted_values(field: FieldInfo) -> str:
     for mark in field.metadata:
         if isinstance(mark, Accepts):
             return mark.text
-    types = [each for each in get_args(field.annotation) if each is not NoneType] or [field.annotation]
-    of_optional = get_origin(field.annotation) is not Literal
-    value_type = types[0] if of_optional else field.annotation
+    types = [each for each in get_args(field.annotation) if each is not NoneType]
+    value_type = types[0] if NoneType in get_args(field.annotation) else field.annotation
     if get_origin(value_type) is Literal:
         *others, last = get_args(value_type)
         return f"{', '.join(others)} or {last}"
@@ -111,10 +111,11 @@ def accepted_numbers(field: FieldInfo, noun: str) -> str:
     return f"{noun} above {above} and at most {bound}" if above is not None else f"{noun} from {least} to {bound}"
 
 
-def check_distinct(value: str, others: dict[str, str]) -> str:
-    """Refuse a name that another setting has already; `others` are values by variable."""
-    for variable, other in others.items():
-        if other == value:
+def check_distinct(part: type[Part], names: Sequence[str], value: str, info: ValidationInfo) -> str:
+    """Refuse a value that an earlier one of these settings has already."""
+    for name in names:
+        if info.data.get(name) == value:
+            variable = variables(part.model_fields[name])[0]
             raise ValueError(f"{variable}={value!r} has the same name; give each one of its own")
     return value
 

@@ -29,16 +29,14 @@ KeyPrefix = Annotated[
     Field(pattern=r"\A(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}(?:/[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}){0,7}/?)?\Z"),
     Accepts("up to 8 names of A-Z, a-z, 0-9, ., _ and -, with / between them"),
 ]
+TELEGRAM_CHARACTERS = "of A-Z, a-z, 0-9, _ and -"
 
 
 class OutboxSettings(Part):
     """The sender of messages, and its channels."""
 
     sender_slots: Count = setting(
-        Section.DELIVERY,
-        "DULY_SENDER_SLOTS",
-        default=100,
-        description="Messages that a worker sends at once.",
+        Section.DELIVERY, "DULY_SENDER_SLOTS", default=100, description="Messages that a worker sends at once."
     )
     sender_lease_seconds: Seconds = setting(
         Section.DELIVERY,
@@ -61,10 +59,7 @@ class OutboxSettings(Part):
         description="Days that a sent or failed message is kept with its history.",
     )
     webhook_seconds: Seconds = setting(
-        Section.DELIVERY,
-        "DULY_WEBHOOK_SECONDS",
-        default=10,
-        description="Timeout of a webhook or an apprise service.",
+        Section.DELIVERY, "DULY_WEBHOOK_SECONDS", default=10, description="Timeout of a webhook or an apprise service."
     )
     webhook_allow_private: bool = setting(
         Section.DELIVERY,
@@ -129,10 +124,7 @@ class TelegramSettings(Part):
         description="Timeout of the Bot API; a message without an answer is uncertain.",
     )
     telegram_poll_seconds: Seconds = setting(
-        Section.TELEGRAM,
-        "TELEGRAM_POLL_SECONDS",
-        default=25,
-        description="Long-polling timeout for updates.",
+        Section.TELEGRAM, "TELEGRAM_POLL_SECONDS", default=25, description="Long-polling timeout for updates."
     )
 
     @field_validator("telegram_token")
@@ -148,11 +140,11 @@ class TelegramSettings(Part):
     def check_webhook_secret(cls, secret: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         """Require a valid secret for a webhook: its address is public."""
         if secret and not re.fullmatch(r"[A-Za-z0-9_-]{1,256}", secret.get_secret_value()):
-            raise ValueError("must be 1 to 256 of A-Z, a-z, 0-9, _ and -, which is what Telegram takes")
+            raise ValueError(f"must be 1 to 256 {TELEGRAM_CHARACTERS}, which is what Telegram takes")
         if secret is None and info.data.get("telegram_webhook_url"):
             raise ValueError(
-                "TELEGRAM_WEBHOOK_URL is set and public; set TELEGRAM_WEBHOOK_SECRET to a long "
-                "random word of A-Z, a-z, 0-9, _ and -"
+                "TELEGRAM_WEBHOOK_URL is set and public; set TELEGRAM_WEBHOOK_SECRET to a long random word "
+                f"{TELEGRAM_CHARACTERS}"
             )
         return secret
 
@@ -199,12 +191,7 @@ class StorageSettings(Part):
         description="The secret access key.",
     )
     objects_region: Region = setting(
-        Section.OBJECTS,
-        "R2_REGION",
-        "S3_REGION",
-        "AWS_REGION",
-        default="auto",
-        description="The region of the bucket.",
+        Section.OBJECTS, "R2_REGION", "S3_REGION", "AWS_REGION", default="auto", description="The region of the bucket."
     )
     objects_prefix: KeyPrefix = setting(
         Section.OBJECTS,
@@ -219,7 +206,6 @@ class StorageSettings(Part):
     @classmethod
     def check_key_is_complete(cls, secret: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         """Require a complete key for a bucket."""
-        given = {"bucket": info.data.get("objects_bucket"), "key_id": info.data.get("objects_key_id"), "secret": secret}
-        if given["bucket"] and not (given["key_id"] and secret):
+        if info.data.get("objects_bucket") and not (info.data.get("objects_key_id") and secret):
             raise ValueError("R2_BUCKET is set, and needs both R2_ACCESS_KEY_ID and R2_SECRET_ACCESS_KEY; set them")
         return secret

@@ -26,12 +26,7 @@ DATABASE_VARIABLES = ("DATABASE_URL", "POSTGRES_DSN", "TEST_DATABASE_URL")
 DEFAULT_PORT = 8420
 OUR_SCHEMAS = ("duly", "ledger", "posts", "scheduler", "expense", "user")
 MAX_WORKER_ID_LENGTH = 200
-ROLE_VARIABLES = {
-    "owner_role": "DULY_OWNER_ROLE",
-    "worker_role": "DULY_WORKER_ROLE",
-    "api_role": "DULY_API_ROLE",
-    "readonly_role": "DULY_READONLY_ROLE",
-}
+ROLE_SETTINGS = ("owner_role", "worker_role", "api_role", "readonly_role")
 
 
 def plain_address(address: str) -> str:
@@ -59,7 +54,7 @@ def parse_address(address: str) -> dict[str, str]:
 
 
 def is_worker_id(name: str) -> bool:
-    """May a worker have this name? It must be printable on one line; every claim checks it again."""
+    """Return whether a worker may have this name: printable on one line; every claim checks it again."""
     return 0 < len(name) <= MAX_WORKER_ID_LENGTH and name.isprintable() and not name.isspace()
 
 
@@ -70,6 +65,17 @@ def checked_worker_name(name: str) -> str:
     return name
 
 
+def checked_host(host: str) -> str:
+    """Return an address to listen on; whether it may be public depends on the API keys in the database."""
+    try:
+        if host != "localhost":
+            ipaddress.ip_address(host)
+    except ValueError:
+        raise ValueError(f"must be {HOST}; 127.0.0.1 serves this machine, 0.0.0.0 all that reach it") from None
+    return host
+
+
+HOST = "an IP address or localhost"
 WORKER_NAME = f"1 to {MAX_WORKER_ID_LENGTH} printable characters without /, and not only blanks"
 Address = Annotated[SecretStr | None, Accepts("a PostgreSQL address")]
 RoleName = Annotated[
@@ -78,6 +84,7 @@ RoleName = Annotated[
     Accepts("1 to 63 of a-z, 0-9 and _, not beginning with a digit or pg_, and neither public nor none"),
 ]
 WorkerName = Annotated[str, AfterValidator(checked_worker_name), Accepts(WORKER_NAME)]
+Host = Annotated[str, AfterValidator(checked_host), Accepts(HOST)]
 PoolSize = Annotated[int, Field(ge=1, le=200)]
 
 
@@ -157,19 +164,17 @@ class RoleSettings(Part):
         Section.ROLE, "DULY_READONLY_ROLE", default="duly_readonly", description="Reads only; all four must differ."
     )
 
-    @field_validator(*ROLE_VARIABLES)
+    @field_validator(*ROLE_SETTINGS)
     @classmethod
     def check_role_names_distinct(cls, value: str, info: ValidationInfo) -> str:
         """Refuse two roles of the same name."""
-        return check_distinct(
-            value, {ROLE_VARIABLES[name]: info.data[name] for name in ROLE_VARIABLES if name in info.data}
-        )
+        return check_distinct(cls, ROLE_SETTINGS, value, info)
 
 
 class HttpSettings(Part):
     """The HTTP server."""
 
-    host: Annotated[str, Accepts("an IP address or localhost")] = setting(
+    host: Host = setting(
         Section.API,
         "DULY_HOST",
         default="127.0.0.1",
@@ -188,20 +193,6 @@ class HttpSettings(Part):
         description="Where people reach the API from outside, for example https://duly.example.com: messages without "
         "buttons then carry links that answer.",
     )
-
-    @field_validator("host")
-    @classmethod
-    def check_host(cls, host: str) -> str:
-        """Refuse what is no address; whether it may be public depends on the API keys in the database."""
-        try:
-            is_address = host == "localhost" or bool(ipaddress.ip_address(host))
-        except ValueError:
-            is_address = False
-        if not is_address:
-            raise ValueError(
-                "must be an IP address or localhost; 127.0.0.1 serves this machine, 0.0.0.0 all that reach it"
-            )
-        return host
 
 
 class WorkerSettings(Part):
@@ -235,10 +226,7 @@ class WorkerSettings(Part):
         description="Child processes for isolated handlers.",
     )
     poll_seconds: Seconds = setting(
-        Section.WORKER,
-        "DULY_POLL_SECONDS",
-        default=1,
-        description="Poll interval of an idle worker.",
+        Section.WORKER, "DULY_POLL_SECONDS", default=1, description="Poll interval of an idle worker."
     )
     sweep_seconds: Seconds = setting(
         Section.WORKER,

@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
-from duly.apps.ingest.settings import STATE_VARIABLES
+from duly.apps.ingest.settings import STATE_SETTINGS
 from duly.configuration import WEEK_SECONDS
-from duly.configuration.engine import DATABASE_VARIABLES, OUR_SCHEMAS, ROLE_VARIABLES, parse_address
+from duly.configuration.engine import DATABASE_VARIABLES, OUR_SCHEMAS, ROLE_SETTINGS, parse_address
 from duly.errors import Misconfigured
 from duly.settings import Settings, load_settings, variable_names
 
@@ -352,7 +352,7 @@ def test_without_a_heartbeat_its_period_does_not_matter() -> None:
 
 PAIRS = [
     (likes[first], likes[second])
-    for likes in (list(STATE_VARIABLES), list(ROLE_VARIABLES))
+    for likes in (STATE_SETTINGS, ROLE_SETTINGS)
     for second in range(4)
     for first in range(second)
 ]

@@ -8,12 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from duly.configuration import Accepts, Count, Seconds, SecondsOrZero, Section, check_distinct, setting
 from duly.configuration.engine import OUR_SCHEMAS, EngineSettings
 
-STATE_VARIABLES = {
-    "pending_state": "PENDING_STATE",
-    "processing_state": "PROCESSING_STATE",
-    "done_state": "DONE_STATE",
-    "failed_state": "FAILED_STATE",
-}
+STATE_SETTINGS = ("pending_state", "processing_state", "done_state", "failed_state")
 
 SchemaName = Annotated[
     str,
@@ -161,10 +156,8 @@ class IngestSettings(EngineSettings):
             )
         return heartbeat
 
-    @field_validator(*STATE_VARIABLES)
+    @field_validator(*STATE_SETTINGS)
     @classmethod
     def check_state_names_distinct(cls, value: str, info: ValidationInfo) -> str:
         """Refuse two states of the same name."""
-        return check_distinct(
-            value, {STATE_VARIABLES[name]: info.data[name] for name in STATE_VARIABLES if name in info.data}
-        )
+        return check_distinct(cls, STATE_SETTINGS, value, info)
