@@ -20,7 +20,7 @@
           LimitReached            LIMIT_REACHED    a documented limit of rows is reached
         RateLimited             RATE_LIMITED       too many requests from one caller 429
         AlreadyRunning          ALREADY_RUNNING    a second `up` in one directory 409
-      LeaseLost               another worker holds the lease; stop, write nothing: LEASE_LOST   409
+      LeaseLost               another worker has the lease; stop, write nothing: LEASE_LOST     409
       Misconfigured           a setting or the machine prevents the work: MISCONFIGURED     exit 78
         NoBinaries              NO_BINARIES        no PostgreSQL server programs found
         HomeUnusable            HOME_UNUSABLE      the data directory cannot be written or reached
@@ -233,10 +233,10 @@ class RateLimited(Refused):
 
 
 class LeaseLost(DulyError):
-    """Raised when another worker holds the row now: stop, log, write nothing."""
+    """Raised when another worker has claimed the row: stop, log, write nothing."""
 
     code = "LEASE_LOST"
-    title = "The lease was lost: another worker holds the row"
+    title = "The lease was lost: another worker has claimed the row"
     status = 409
 
 

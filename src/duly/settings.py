@@ -42,12 +42,12 @@ def is_for_tests(database: str) -> bool:
 
 
 def unknown_variables() -> list[str]:
-    """Return one sentence for each variable that looks like a setting of ours and is none."""
+    """Return one sentence for each variable that is named like a setting of duly but is none."""
     known = [variable for name in Settings.model_fields for variable in variable_names(name)]
     unknown = sorted(
         name for name in os.environ if name.startswith(PREFIX) and name not in known and not INTERNAL.fullmatch(name)
     )
-    return [f"{name} is no setting of duly and is ignored{suggestion(name, known)}" for name in unknown]
+    return [f"{name} is not a setting of duly and is ignored{suggestion(name, known)}" for name in unknown]
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:

@@ -64,7 +64,7 @@ def write_locks(upgrade: bool, as_json: bool) -> None:
     write_atomically(ROOT / "requirements.lock", HEADER + render(everything, groups))
     write_atomically(ROOT / "pyproject.toml", with_pins(pyproject, everything))
     counts = {"packages": len(everything), "core": len(groups[CORE])}
-    text = f"duly: requirements.lock holds {counts['packages']} packages, {counts['core']} of them core"
+    text = f"duly: requirements.lock has {counts['packages']} packages, {counts['core']} of them core"
     print(json.dumps(counts) if as_json else text)
 
 

@@ -826,8 +826,8 @@ CLI = (
     Fault(
         "cli-verify-exit",
         "src/duly/cli/verify.py",
-        "if differences or any(",
-        "if differences and any(",
+        "return bool(self.differences) or any(",
+        "return bool(self.differences) and any(",
         "Verify exits with 0 although an invariant is broken.",
     ),
 )

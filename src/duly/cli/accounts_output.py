@@ -5,25 +5,20 @@ from dataclasses import asdict
 from typing import Any
 
 from duly.accounts import ApiKey, Org, User
-from duly.cli.output import creation_outcome, format_value, print_table, to_json
+from duly.cli.output import creation_outcome, format_value, print_result, print_table, to_json
 from duly.outcomes import Creation
 
 
 def print_creation(creation: Creation[Org] | Creation[User], as_json: bool) -> None:
     """Print an org or a user, and whether it was created or existed."""
-    outcome = creation_outcome(creation)
-    if as_json:
-        print(to_json({"outcome": outcome, **to_document(creation.row)}))
-    else:
-        print(f"{outcome:9} {format_account(creation.row)}")
+    outcome, account = creation_outcome(creation), creation.row
+    print_result({"outcome": outcome, **to_document(account)}, as_json, f"{outcome:9} {format_account(account)}")
 
 
 def print_revoked(keys: Sequence[ApiKey], as_json: bool) -> None:
     """Print the keys that were revoked."""
-    if as_json:
-        print(to_json([asdict(key) for key in keys]))
-    else:
-        print("\n".join(f"revoked   {key.prefix}  {format_value(key.name)}" for key in keys) or "no key was valid")
+    lines = [f"revoked   {key.prefix}  {format_value(key.name)}" for key in keys] or ["no key was valid"]
+    print_result([asdict(key) for key in keys], as_json, *lines)
 
 
 def print_accounts(accounts: Sequence[Org | ApiKey], columns: Sequence[str], as_json: bool) -> None:

@@ -10,7 +10,7 @@ from psycopg import OperationalError, errors
 from duly.cli.existing_database import open_existing
 from duly.db.pool import Pool, open_pool
 from duly.errors import NotMigrated, Unavailable
-from duly.settings import Settings, load_settings
+from duly.settings import load_settings
 
 Result = TypeVar("Result")
 # An application's login must not become the owner: that would lift every policy and guard off it.
@@ -21,38 +21,32 @@ NOT_MIGRATED = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedF
 
 def call_as_api(function: Callable[[Pool], Awaitable[Result]]) -> Result:
     """Call a function with the rights of the HTTP API."""
-    settings = load_settings()
-    return call(function, settings, settings.api_role)
+    return call(function, load_settings().api_role)
 
 
 def call_as_worker(function: Callable[[Pool], Awaitable[Result]]) -> Result:
     """Call a function with the rights of a worker, which sees every org."""
-    settings = load_settings()
-    return call(function, settings, settings.worker_role)
+    return call(function, load_settings().worker_role)
 
 
 def call_as_owner(function: Callable[[Pool], Awaitable[Result]]) -> Result:
     """Call a function as the owner of the tables, for administration."""
-    settings = load_settings()
-    return call(function, settings, settings.owner_role, USE_ANOTHER_LOGIN)
+    return call(function, load_settings().owner_role, USE_ANOTHER_LOGIN)
 
 
 def call_as_reader(function: Callable[[Pool], Awaitable[Result]]) -> Result:
     """Call a function that only reads."""
-    settings = load_settings()
-    return call(function, settings, settings.readonly_role)
+    return call(function, load_settings().readonly_role)
 
 
-def call(
-    function: Callable[[Pool], Awaitable[Result]], settings: Settings, role: str, advice: str | None = None
-) -> Result:
+def call(function: Callable[[Pool], Awaitable[Result]], role: str, advice: str | None = None) -> Result:
     """Call a function with a pool whose transactions all act as this role."""
 
     async def run(dsn: str) -> Result:
         async with open_pool(dsn, size=1, role=role, advice=advice, name="duly-cli") as pool:
             return await function(pool)
 
-    with open_existing(settings) as database:
+    with open_existing(load_settings()) as database:
         try:
             return asyncio.run(run(database.dsn))
         except NOT_MIGRATED:

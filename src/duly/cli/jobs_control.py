@@ -22,7 +22,7 @@ from duly.cli.jobs_common import (
     print_job,
 )
 from duly.cli.options import Json
-from duly.cli.output import format_value, print_table, to_json
+from duly.cli.output import format_value, print_result, print_table, to_json
 from duly.cli.progress import count_progress
 from duly.cli.times import parse_time
 from duly.db.pool import Pool
@@ -58,7 +58,7 @@ def cancel_job(
         return await service.cancel(pool, org_id, job_id, actor(), now=now, release_key=release_key)
 
     found = call_for_org(org, cancel)
-    print_job(found, "canceled" if found.is_finished else "asked", as_json)
+    print_job(found, "canceled" if found.is_finished else "stopping", as_json)
     if not (as_json or found.is_finished):
         worker = format_value(found.lease_owner).partition("/")[0]
         seconds = Tuning().heartbeat_seconds
@@ -94,7 +94,7 @@ def erase_job(
             err=True,
         )
     call_as_owner(erase)
-    print(to_json({"id": found.id, "erased": True}) if as_json else f"erased    {found.id}")
+    print_result({"id": found.id, "erased": True}, as_json, f"erased    {found.id}")
 
 
 @app.command("retry")
@@ -171,10 +171,8 @@ def pause_jobs(queue: Queue = None, job_type: Type = None, as_json: Json = False
     Example: duly jobs pause --queue images
     """
     paused_at = call_as_worker(lambda pool: service.pause(pool, actor(), queue=queue or ANY, type=job_type or ANY))
-    if as_json:
-        print(to_json({"queue": queue, "type": job_type, "paused_at": paused_at}))
-    else:
-        print(f"paused    {describe_pause(queue, job_type)}, since {format_value(paused_at)}")
+    text = f"paused    {describe_pause(queue, job_type)}, since {format_value(paused_at)}"
+    print_result({"queue": queue, "type": job_type, "paused_at": paused_at}, as_json, text)
 
 
 @app.command("limits")
@@ -203,12 +201,9 @@ def resume_jobs(queue: Queue = None, job_type: Type = None, as_json: Json = Fals
         return is_resumed, [] if is_resumed else await service.list_limits(pool)
 
     is_resumed, limits = call_as_worker(resume)
-    if as_json:
-        print(to_json({"queue": queue, "type": job_type, "resumed": is_resumed}))
-    elif is_resumed:
-        print(f"resumed   {describe_pause(queue, job_type)}")
-    else:
-        print(f"unchanged {describe_pause(queue, job_type)} was not paused; {describe_pauses(limits)}")
+    pause = describe_pause(queue, job_type)
+    text = f"resumed   {pause}" if is_resumed else f"unchanged {pause} was not paused; {describe_pauses(limits)}"
+    print_result({"queue": queue, "type": job_type, "resumed": is_resumed}, as_json, text)
 
 
 def describe_pause(queue: str | None, job_type: str | None) -> str:

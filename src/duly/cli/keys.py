@@ -9,12 +9,16 @@ from duly.accounts import NewKey, service
 from duly.cli.accounts_output import print_accounts, print_revoked
 from duly.cli.database_call import call_as_owner
 from duly.cli.options import Json, new_group
-from duly.cli.output import to_json
+from duly.cli.output import print_result
 from duly.db.pool import Pool
 
 app = new_group("API keys, and the key that signs links in messages.")
 
 SECONDS_PER_DAY = 86_400
+FIRST_KEY_NOTE = (
+    "note      this is the first key: from now on every request to the API needs one, from this machine too,",
+    "          even after all keys were revoked; send it as: Authorization: Bearer SECRET",
+)
 
 
 @app.command("create")
@@ -38,15 +42,14 @@ def create_key(
         return new, is_first
 
     new, is_first = call_as_owner(create)
-    if as_json:
-        print(to_json({**asdict(new.key), "secret": new.secret, "is_first": is_first}))
-        return
-    print(f"created   {new.key.prefix}  {' '.join(new.key.scopes)}")
-    print(f"secret    {new.secret}")
-    print("          keep it now: it is not stored and cannot be shown again")
-    if is_first:
-        print("note      this is the first key: from now on every request to the API needs one, from this machine too,")
-        print("          even after all keys were revoked; send it as: Authorization: Bearer SECRET")
+    print_result(
+        {**asdict(new.key), "secret": new.secret, "is_first": is_first},
+        as_json,
+        f"created   {new.key.prefix}  {' '.join(new.key.scopes)}",
+        f"secret    {new.secret}",
+        "          keep it now: it is not stored and cannot be shown again",
+        *(FIRST_KEY_NOTE if is_first else ()),
+    )
 
 
 @app.command("list")
@@ -81,7 +84,5 @@ def rotate_links(
     Example: duly keys rotate-links --now
     """
     deleted = call_as_owner(lambda pool: service.rotate_links(pool, at_once=now))
-    if as_json:
-        print(to_json({"forgotten": deleted}))
-    else:
-        print(f"rotated   links are signed by a new key; {deleted} older keys were deleted, their links are invalid")
+    text = f"rotated   links are signed by a new key; {deleted} older keys were deleted, their links are invalid"
+    print_result({"deleted_keys": deleted}, as_json, text)

@@ -36,7 +36,7 @@ class LazyCommand:
         return TyperCommand(self.name, help=self.summary, rich_help_panel=self.panel)
 
     def load(self) -> Any:
-        """Import the module; return its command of this name or, if it has none, its whole group."""
+        """Import the module; return its command of this name or, if it has none, its group."""
         load = import_tool if self.module.startswith("tools.") else import_module
         group = get_group(load(self.module).app)
         group.name = self.name

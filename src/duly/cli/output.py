@@ -47,6 +47,11 @@ def print_page(
         print(f"more      --cursor {page.next}")
 
 
+def print_result(document: object, as_json: bool, *lines: str) -> None:
+    """Print a document as JSON, or else the lines that describe it."""
+    print(to_json(document) if as_json else "\n".join(lines), flush=True)
+
+
 def print_record(record: Any, as_json: bool) -> None:
     """Print every field of a dataclass."""
     if as_json:
@@ -98,7 +103,7 @@ def terminal_width() -> int | None:
 
 
 def unique_length(ids: Sequence[str]) -> int:
-    """Return how many leading characters tell these ids apart."""
+    """Return how many leading characters distinguish these ids."""
     distinct = set(ids)
     lengths = range(MIN_ID_LENGTH, UUID_LENGTH)
     return next(

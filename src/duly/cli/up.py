@@ -85,7 +85,7 @@ def run_up(port: int | None, app_name: str | None, as_json: bool) -> None:
     if settings.telegram_token:
         install("telegram")  # here, and not in each component at the same time
     started = time.monotonic()
-    with hold_directory_lock(settings.home) as write_note:
+    with directory_lock(settings.home) as write_note:
         listener = listen(settings.host, settings.port if port is None else port)
         with listener, open_database(settings) as database:
             location = database.describe()
@@ -253,8 +253,8 @@ def wait_until_ready(host: str, port: int, stop: asyncio.Event) -> bool:
 
 
 @contextmanager
-def hold_directory_lock(home: Path) -> Generator["NoteWriter", None, None]:
-    """Lock the directory's `up.lock`; its content says what runs, and a second `up` prints that and stops."""
+def directory_lock(home: Path) -> Generator[Callable[[Mapping[str, object]], object], None, None]:
+    """Lock `up.lock`; yields the function that writes what runs into it, which a second `up` prints and stops."""
     try:
         home.mkdir(parents=True, exist_ok=True)
         file = (home / "up.lock").open("a+")
@@ -271,18 +271,8 @@ def hold_directory_lock(home: Path) -> Generator["NoteWriter", None, None]:
                 f"already running in this directory ({home.absolute()})\n{format_note(file.read())}"
             ) from None
         file.truncate(0)
-        yield NoteWriter(file.fileno())
+        yield lambda about: os.write(file.fileno(), json.dumps(about).encode())
         file.truncate(0)
-
-
-class NoteWriter:
-    """Writes what runs into the lock file, for a second `up` to read."""
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-
-    def __call__(self, about: Mapping[str, object]) -> None:
-        os.write(self.descriptor, json.dumps(about).encode())
 
 
 def format_note(note: str) -> str:

@@ -19,7 +19,7 @@ from duly.cli.accounts_output import (
 )
 from duly.cli.database_call import call_as_owner
 from duly.cli.options import Json, new_group
-from duly.cli.output import print_table, to_json
+from duly.cli.output import print_result, print_table, to_json
 from duly.db.clock import get_current_time
 from duly.db.pool import Pool
 from duly.doctor.telegram import call_bot_api
@@ -111,21 +111,17 @@ def change_user(
         return user
 
     user = call_as_owner(change)
-    secret = address.secret if address and webhook_secret is None else None
-    if as_json:
-        document = {**to_document(user)}
-        if webhook is not None:
-            document["webhook"] = address.url if address else None
-        if apprise is not None:  # of the URL only the service may be printed
-            document["apprise"] = apprise_url.partition("://")[0] if apprise_url else None
-        if secret:
-            document["webhook_secret"] = secret
-        print(to_json(document))
-        return
-    print(f"changed   {format_account(user)}")
-    if secret:
-        print(f"secret    {secret}")
-        print("          keep it now: it signs every webhook and cannot be shown again")
+    new_secret = address.secret if address and webhook_secret is None else None
+    document = {**to_document(user)}
+    if webhook is not None:
+        document["webhook"] = address.url if address else None
+    if apprise is not None:  # of the URL only the service may be printed
+        document["apprise"] = apprise_url.partition("://")[0] if apprise_url else None
+    lines = [f"changed   {format_account(user)}"]
+    if new_secret:
+        document["webhook_secret"] = new_secret
+        lines += [f"secret    {new_secret}", "          keep it now: it signs every webhook and cannot be shown again"]
+    print_result(document, as_json, *lines)
 
 
 @app.command("list")
@@ -172,7 +168,7 @@ def link_user(
     """
     settings = load_settings()
     if settings.telegram_token is None:
-        raise Misconfigured("TELEGRAM_BOT_TOKEN is not set: there is no bot to link anybody to")
+        raise Misconfigured("TELEGRAM_BOT_TOKEN is not set: there is no bot to link users to")
     user = call_as_owner(lambda pool: service.find_user(pool, uid))
     if user is None:
         raise service.user_not_found(uid)
@@ -183,12 +179,13 @@ def link_user(
     )
     name = fetch_bot_name(settings)
     url = f"https://t.me/{name}?start={link}" if name else None
-    if as_json:
-        print(to_json({"uid": uid, "link": link, "address": url, "minutes": minutes}))
-        return
-    print(f"open      {url}" if url else "          the Bot API does not answer: find the bot by its name")
-    print(f"or write  /start {link}")
-    print(f"          to the bot within {minutes:g} minutes; it works once")
+    print_result(
+        {"uid": uid, "link": link, "address": url, "minutes": minutes},
+        as_json,
+        f"open      {url}" if url else "          the Bot API does not answer: find the bot by its name",
+        f"or write  /start {link}",
+        f"          to the bot within {minutes:g} minutes; it works once",
+    )
 
 
 @app.command("unlink")
@@ -198,7 +195,7 @@ def unlink_user(uid: Uid, as_json: Json = False) -> None:
     Example: duly users unlink telegram:42
     """
     user = call_as_owner(lambda pool: service.unlink_telegram(pool, uid))
-    print(to_json(to_document(user)) if as_json else f"changed   {format_account(user)}")
+    print_result(to_document(user), as_json, f"changed   {format_account(user)}")
 
 
 @app.command("revoke")

@@ -2,22 +2,23 @@
 
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
 import psycopg
 import typer
 
 from duly.cli.existing_database import open_existing
 from duly.cli.options import Json
+from duly.cli.output import print_result
 from duly.cli.progress import step_progress
 from duly.db.migrate import direct_dsn
 from duly.db.migrations import Names, names_of
 from duly.db.pool import with_keepalive
 from duly.errors import NotMigrated, Unavailable
-from duly.settings import load_settings
-from duly.verify import Invariant, check, compare, select_invariants
+from duly.settings import Settings, load_settings
+from duly.verify import Difference, Invariant, Violation, check, compare, select_invariants
 from duly.verify.backend import compare_backend, find_owner, has_contract_event_key, is_migrated, is_owned_by_backend
 from duly.verify.contract import CONTRACTS, contract_lines, contract_schemas, has_tables
 from duly.verify.document import build_document
@@ -56,58 +57,84 @@ def verify(
 def run_verify(contract: str | None, as_json: bool) -> None:
     """Compare and check; exit 1 if anything is found."""
     settings = load_settings()
-    roles = names_of(settings)
-    selected = select_contracts(contract, roles)
+    selected = select_contracts(contract, names_of(settings))
     with open_existing(settings) as database:
         try:
             with psycopg.connect(with_keepalive(direct_dsn(settings, database)), autocommit=True) as connection:
-                is_owned, reader = is_owned_by_backend(connection, roles.ingest), settings.owner_role
-                if is_owned and not is_migrated(connection):
-                    selected, reader = selected if contract else ["ingest"], find_owner(connection, roles.ingest)
-                schemas = [schema for name in selected for schema in contract_schemas(name, roles)]
-                invariants = select_invariants(selected)
-                if is_owned and has_contract_event_key(connection, roles.ingest):
-                    invariants = [each for each in invariants if each.name != REBUILD_INVARIANT]
-                if not all(has_tables(connection, name, roles) for name in selected):
-                    raise NotMigrated("this database lacks duly's tables; create them with: duly migrate")
-                states = vars(states_of(settings)).values()
-                differences = [
-                    difference
-                    for name in selected
-                    for difference in (
-                        compare_backend(connection, roles.ingest, list(states))
-                        if is_owned and name == "ingest"
-                        else compare(connection, name, roles)
-                    )
-                ]
-                with step_progress(len(invariants)) as show_step:
-                    offences = check(
-                        connection,
-                        schemas,
-                        invariants,
-                        ingest=settings.db_schema,
-                        done=settings.done_state,
-                        failed=settings.failed_state,
-                        reader=reader,
-                        on_progress=lambda done: show_step(done, next_name(invariants, done)),
-                    )
+                findings = find_problems(connection, settings, selected, has_choice=contract is not None)
         except psycopg.OperationalError as error:
             raise Unavailable(f"the database did not answer: {error}") from None
-    if as_json:
-        found = {"differences": differences, "offences": offences}
-        print(json.dumps({name: [asdict(each) for each in rows] for name, rows in found.items()}))
-    else:
-        for difference in differences:
-            print(f"{difference.kind:10} {difference.line}")
-        for offence in offences:
-            print(f"{offence.kind:10} {offence.invariant}: {offence.offender}")
-        broken = sum(offence.kind == "broken" for offence in offences)
-        outcome = f"{len(differences)} differences, {broken} offences"
-        names = [f"{name} (a backend's tables)" if is_owned and name == "ingest" else name for name in selected]
-        print(f"duly: contracts {', '.join(names)}; {len(invariants)} invariants; {outcome}")
-    # Invariants about tables that only duly has cannot be checked on a backend's: that is no failure.
-    if differences or any(offence.kind == "broken" or not is_owned for offence in offences):
+    document = {"differences": findings.differences, "offences": findings.violations}
+    documents = {name: [asdict(each) for each in found] for name, found in document.items()}
+    print_result(documents, as_json, *format_findings(findings))
+    if findings.is_failure:
         sys.exit(PROBLEMS_FOUND)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was verified, and what was found."""
+
+    contracts: Sequence[str]
+    invariants: Sequence[Invariant]
+    is_backend: bool  # the tables of ingest belong to a backend
+    differences: Sequence[Difference]
+    violations: Sequence[Violation]
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether anything is wrong; invariants about tables that a backend lacks cannot be checked there."""
+        return bool(self.differences) or any(each.kind == "broken" or not self.is_backend for each in self.violations)
+
+
+def find_problems(
+    connection: psycopg.Connection[Any], settings: Settings, contracts: Sequence[str], *, has_choice: bool
+) -> Findings:
+    """Compare the contracts and check their invariants; of a backend's own database only ingest, unless chosen."""
+    names, reader = names_of(settings), settings.owner_role
+    is_backend = is_owned_by_backend(connection, names.ingest)
+    if is_backend and not is_migrated(connection):
+        contracts, reader = contracts if has_choice else ["ingest"], find_owner(connection, names.ingest)
+    invariants = select_invariants(contracts)
+    if is_backend and has_contract_event_key(connection, names.ingest):
+        invariants = [each for each in invariants if each.name != REBUILD_INVARIANT]
+    if not all(has_tables(connection, name, names) for name in contracts):
+        raise NotMigrated("this database lacks duly's tables; create them with: duly migrate")
+    states = list(vars(states_of(settings)).values())
+    differences = [
+        difference
+        for name in contracts
+        for difference in (
+            compare_backend(connection, names.ingest, states)
+            if is_backend and name == "ingest"
+            else compare(connection, name, names)
+        )
+    ]
+    with step_progress(len(invariants)) as show_step:
+        violations = check(
+            connection,
+            [schema for name in contracts for schema in contract_schemas(name, names)],
+            invariants,
+            ingest=settings.db_schema,
+            done=settings.done_state,
+            failed=settings.failed_state,
+            reader=reader,
+            on_progress=lambda done: show_step(done, next_name(invariants, done)),
+        )
+    return Findings(contracts, invariants, is_backend, differences, violations)
+
+
+def format_findings(findings: Findings) -> Iterator[str]:
+    """Yield a line for each finding, and the summary."""
+    yield from (f"{difference.kind:10} {difference.line}" for difference in findings.differences)
+    yield from (f"{each.kind:10} {each.invariant}: {each.offender}" for each in findings.violations)
+    broken = sum(each.kind == "broken" for each in findings.violations)
+    names = [
+        f"{name} (a backend's tables)" if findings.is_backend and name == "ingest" else name
+        for name in findings.contracts
+    ]
+    outcome = f"{len(findings.differences)} differences, {broken} offences"
+    yield f"duly: contracts {', '.join(names)}; {len(findings.invariants)} invariants; {outcome}"
 
 
 def next_name(invariants: Sequence[Invariant], done: int) -> str:

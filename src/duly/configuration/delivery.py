@@ -95,7 +95,7 @@ class TelegramSettings(Part):
     telegram_webhook_url: WebAddress | None = setting(
         Section.TELEGRAM,
         "TELEGRAM_WEBHOOK_URL",
-        unset="the bot asks for updates by long polling",
+        unset="the bot fetches updates by long polling",
         description="Public address of our API for Telegram's webhook, ending in /telegram/hook.",
     )
     telegram_webhook_secret: SecretStr | None = setting(
@@ -109,7 +109,7 @@ class TelegramSettings(Part):
         "TELEGRAM_ALLOWED_IDS",
         default="",
         unset="everyone",
-        description="The Telegram ids that the bot answers; others are told that it is private.",
+        description="The Telegram ids that the bot serves; to others it replies that it is private.",
     )
     telegram_newcomers: bool = setting(
         Section.TELEGRAM,

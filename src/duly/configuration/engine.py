@@ -96,7 +96,7 @@ class DatabaseSettings(Part):
         *DATABASE_VARIABLES,
         unset="an embedded server",
         description="The PostgreSQL to use; the first of these that is set wins. Of several hosts, with commas "
-        "between, the one that takes writes is taken, unless the address has a `target_session_attrs` of its own. "
+        "between, the one that accepts writes is used, unless the address has a `target_session_attrs` of its own. "
         "SQLAlchemy's `postgresql+psycopg://` is understood too.",
     )
     database_direct_url: Address = setting(

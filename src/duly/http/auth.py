@@ -221,7 +221,7 @@ async def posts_viewer(request: Request) -> str | None:
 
 
 async def posts_private_viewer(request: Request, viewer: Annotated[str | None, Depends(posts_viewer)]) -> str | None:
-    """Return who sees request ids and leases of posts: their author, and an administrator those of everybody."""
+    """Return who sees request ids and leases of posts: their author, and an administrator those of every author."""
     return ADMIN_VIEWER if ADMIN in request.state.caller.scopes else viewer
 
 
@@ -241,7 +241,7 @@ async def find_author(request: Request) -> str:
 
 @AccessRule
 async def metrics_reader(request: Request) -> Caller:
-    """Return the caller who reads the objectives of the whole installation."""
+    """Return the caller who reads the objectives of the installation."""
     caller: Caller = request.state.caller
     require_scope(caller, "posts:read")
     return caller

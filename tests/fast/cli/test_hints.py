@@ -71,8 +71,8 @@ def test_a_misspelt_variable_is_named_with_the_one_that_was_meant(
     ended = cli.run("jobs", "list")
     assert ended.exit_code == 0
     assert ended.stderr.splitlines() == [
-        "duly: DULY_ENTIRELY_ELSE is no setting of duly and is ignored; see docs/configuration.md",
-        "duly: DULY_WOKER_SLOTS is no setting of duly and is ignored; did you mean DULY_WORKER_SLOTS?",
+        "duly: DULY_ENTIRELY_ELSE is not a setting of duly and is ignored; see docs/configuration.md",
+        "duly: DULY_WOKER_SLOTS is not a setting of duly and is ignored; did you mean DULY_WORKER_SLOTS?",
     ]
     assert cli.run("jobs", "list").stderr == ""  # once in a process, however often it opens its database
     monkeypatch.setattr(existing_database, "WARNED", set[str]())

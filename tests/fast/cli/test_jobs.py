@@ -212,7 +212,7 @@ async def test_running_is_asked_to_stop_and_runs_on(cli: CommandLine, jobs: JobA
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
     await jobs.claim()
     printed_text = cli.output("jobs", "cancel", key)
-    assert printed_text.startswith(f"asked     {key}")
+    assert printed_text.startswith(f"stopping  {key}")
     assert "--now" in printed_text
     assert jobs.events(key)[-1] == ("running", "running", {"actor": actor(), "reason": "cancel_requested"})
     assert cli.json("jobs", "explain", key)["reason"] == "asked_to_stop"
