@@ -202,8 +202,8 @@ def test_what_is_no_webhook_is_refused_before_anything_is_changed(
 
 
 def test_links_are_signed_anew(admin: Admin, cli: ScheduleCommandLine) -> None:
-    assert cli.json("keys", "rotate-links") == {"forgotten": 0}
-    assert cli.json("keys", "rotate-links", "--now") == {"forgotten": 2}
+    assert cli.json("keys", "rotate-links") == {"deleted_keys": 0}
+    assert cli.json("keys", "rotate-links", "--now") == {"deleted_keys": 2}
     assert admin.execute("select count(*), count(distinct secret) from duly.link_keys").fetchall() == [(1, 1)]
 
 
