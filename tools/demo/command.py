@@ -15,7 +15,7 @@ from duly.cli.listen import listen, listener_url
 from duly.cli.up import (
     build_components,
     describe_installation,
-    hold_directory_lock,
+    directory_lock,
     print_stopped,
     run_until_stopped,
     wait_until_ready,
@@ -49,7 +49,7 @@ def run_demo(port: int | None, app_name: str | None, once: bool, as_json: bool) 
     ignored = ignore_settings()
     settings = load_settings()
     narrator = narrator_of(command_prefix(settings.home, ignored), as_json=as_json)
-    with hold_directory_lock(settings.home) as write_note:
+    with directory_lock(settings.home) as write_note:
         tell_what_it_is(narrator, settings.home)
         install(OCR_EXTRA)
         started = time.monotonic()

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socket import AF_INET, AF_INET6, SHUT_RDWR, socket
 from socketserver import ThreadingTCPServer
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import orjson
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
@@ -106,7 +106,6 @@ def health_response(health: Health, check: Callable[[], bool]) -> Response:
 class RequestHandler(BaseHTTPRequestHandler):
     """Handles one request per connection and prints nothing."""
 
-    server: "HealthServer"
     timeout = CONNECTION_SECONDS  # of each read and write; the server limits all of them together
 
     def handle(self) -> None:
@@ -120,7 +119,7 @@ class RequestHandler(BaseHTTPRequestHandler):
 
     def call_endpoint(self) -> Response:
         """Return the response of the endpoint that the path names."""
-        endpoint = self.server.endpoints.get(self.path.partition("?")[0])
+        endpoint = cast("HealthServer", self.server).endpoints.get(self.path.partition("?")[0])
         if endpoint is None:
             return HTTPStatus.NOT_FOUND, TEXT, b"endpoints: /healthz, /readyz, /metrics\n"
         if self.command != "GET":
