@@ -1,4 +1,4 @@
-"""The smallest app: one job type. Run it with `./duly up --app examples.greet:app`, then ask for a job:
+"""The smallest app: one job type. Run it with `./duly up --app examples.greet:app`, then enqueue a job:
 
 ./duly jobs enqueue greet --payload '{"name": "Anna"}' --watch
 """
@@ -10,6 +10,6 @@ app = duly.App()
 
 @app.job("greet", max_attempts=3, timeout="10s")
 async def greet(ctx: duly.Context, name: str = "world") -> str:
-    """Say hello; what is returned is kept with the job."""
+    """Greet a person; the returned text is stored as the job's result."""
     await ctx.progress("greeting", 50)
     return f"hello {name}"

@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 from bench.ledger.board import Board
 from bench.ledger.side import BATCH, UNCOUNTED, Client, Side
 from duly.app import App
-from duly.jobs import repository
+from duly.jobs.enqueue import insert_jobs
 from duly.jobs.model import DEFAULT_ORG, JobRequest
 from duly.jobs.work import Context, JobWork
 from duly.lease.work import Tuning
@@ -44,7 +44,7 @@ class OurClient(Client):
         await noop.on(self.connection).enqueue(n=number)
 
     async def many(self, numbers: Sequence[int]) -> None:
-        await repository.enqueue_many(self.connection, self.request, [{"n": number} for number in numbers])
+        await insert_jobs(self.connection, self.request, [{"n": number} for number in numbers])
 
     async def all_at_once(self, jobs: int) -> None:
         async with self.connection.transaction():

@@ -24,7 +24,8 @@ from duly.backoff import Backoff, BackoffPolicy
 from duly.canonical_json import Json, checked_json
 from duly.errors import InvalidArgument
 from duly.jobs.context import Context
-from duly.jobs.drivers import (
+from duly.jobs.duration import Duration
+from duly.jobs.enqueue import (
     AnyTransaction,
     AsyncTransaction,
     SyncTransaction,
@@ -33,7 +34,6 @@ from duly.jobs.drivers import (
     enqueue_sync,
     is_async,
 )
-from duly.jobs.duration import Duration
 from duly.jobs.failures import OnFailure
 from duly.jobs.model import DEFAULT_ORG, JobOptions, JobRequest
 from duly.jobs.validation import (
@@ -97,8 +97,8 @@ class App:
         At most `concurrency` jobs of the type run at once, over all workers. Raises InvalidArgument for bad options.
         """
         if unknown:
-            elsewhere = {name: f"pass it when you enqueue: {type}.on(tx, {name}=...)" for name in ENQUEUE_OPTIONS}
-            check_options(f"@app.job({type!r})", unknown, DECLARATION_OPTIONS, elsewhere)
+            hints = {name: f"pass it when you enqueue: {type}.on(tx, {name}=...)" for name in ENQUEUE_OPTIONS}
+            check_options(f"@app.job({type!r})", unknown, DECLARATION_OPTIONS, hints)
         options = parse_options(
             type,
             queue=queue,
@@ -167,18 +167,18 @@ class JobType(Generic[P, R]):
     @overload
     def on(self, transaction: AsyncTransaction, **options: Unpack[EnqueueOptions]) -> "AsyncEnqueuer[P]": ...
     def on(self, transaction: AnyTransaction, **options: Unpack[EnqueueOptions]) -> "Enqueuer[P] | AsyncEnqueuer[P]":
-        """Bind to a transaction: `.enqueue(...)` takes the handler's own arguments."""
+        """Bind the type to a transaction: `.enqueue(...)` of the result takes the handler's own arguments."""
         name = self.handler.type
         if not options.keys() <= ENQUEUE_OPTIONS:
-            elsewhere = {each: f"declare it: @app.job({name!r}, {each}=...)" for each in DECLARATION_OPTIONS}
-            check_options(f"{name}.on()", options, ENQUEUE_OPTIONS, elsewhere)
+            hints = {each: f"declare it: @app.job({name!r}, {each}=...)" for each in DECLARATION_OPTIONS}
+            check_options(f"{name}.on()", options, ENQUEUE_OPTIONS, hints)
         check_supported(transaction)
         delay = options.get("delay")
         request = JobRequest(
             org=options.get("org", self.app.org),
             type=name,
             queue=self.handler.queue,
-            key=options.get("key"),
+            idempotency_key=options.get("key"),
             run_at=options.get("run_at"),
             delay_seconds=None if delay is None else parse_seconds(f"delay={delay!r} of {name}.on()", delay),
             requested_by=options.get("requested_by"),

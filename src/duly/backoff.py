@@ -4,9 +4,10 @@
     fixed    the base
     exp      base * 2^attempt, capped, times a random number between 0.8 and 1.2
 
-Attempt 0 is the first, so a first failure under `exp` waits about one base. The jitter spreads retries of jobs that
-failed together; the exponential part outlasts an outage: with a base of 15 s five attempts take three minutes at least
-(15 + 30 + 60 + 120 s, times 0.8). Jobs and reconnects use the same rule.
+`attempt` is the column of the job, which counts retries: 0 is the first attempt, so a first failure under `exp` waits
+about one base. The jitter spreads retries of jobs that failed together; the exponential part outlasts an outage: with a
+base of 15 s five attempts take three minutes at least (15 + 30 + 60 + 120 s, times 0.8). Jobs and reconnects use the
+same rule.
 """
 
 import math
@@ -25,7 +26,7 @@ _RANDOM = SystemRandom()
 
 
 class BackoffPolicy(StrEnum):
-    """Name a backoff policy: the ledger contract's `job_backoff_policy`."""
+    """A backoff policy: the ledger contract's `job_backoff_policy`."""
 
     NONE = "none"
     FIXED = "fixed"

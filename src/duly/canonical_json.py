@@ -118,9 +118,7 @@ class _Copier:
             case dict():
                 return self.members(cast("Mapping[object, object]", value))
             case _:
-                raise self.refusal(
-                    f"{type(value).__name__} is not a JSON type; convert it first{conversion_hint(value)}"
-                )
+                raise self.error(f"{type(value).__name__} is not a JSON type; convert it first{conversion_hint(value)}")
 
     def text(self, value: str, subject: str = "") -> str:
         """Copy a string that PostgreSQL can store, counting its quotes and escapes."""
@@ -128,13 +126,11 @@ class _Copier:
             self.require(len(value))
         plain = str.__str__(value)  # the characters, whatever a subclass's __str__ returns
         if "\0" in plain:
-            raise self.refusal(f"{subject}contains the character NUL, which PostgreSQL cannot store; remove it")
+            raise self.error(f"{subject}contains the character NUL, which PostgreSQL cannot store; remove it")
         try:
             size = len(orjson.dumps(plain))
         except orjson.JSONEncodeError:
-            raise self.refusal(
-                f"{subject}contains a lone surrogate, which is not a character; decode it again"
-            ) from None
+            raise self.error(f"{subject}contains a lone surrogate, which is not a character; decode it again") from None
         if size > self.bytes_left:
             self.require(size)
         self.bytes_left -= size
@@ -142,7 +138,7 @@ class _Copier:
 
     def integer(self, value: int) -> int:
         if not -MAX_NUMBER <= value <= MAX_NUMBER:
-            raise self.refusal("is a number beyond 2^53 - 1, which JSON readers round; write it as a string")
+            raise self.error("is a number beyond 2^53 - 1, which JSON readers round; write it as a string")
         plain = int(value)
         self.spend(len(str(plain)))
         return plain
@@ -150,7 +146,7 @@ class _Copier:
     def number(self, value: float) -> float:
         """Copy a float; an integral one becomes the integer that jsonb may return for it (1000 for 1e3)."""
         if not math.isfinite(value):
-            raise self.refusal("is not a finite number, which JSON requires; leave it out or use null")
+            raise self.error("is not a finite number, which JSON requires; leave it out or use null")
         if value.is_integer():
             return self.integer(int(value))
         plain = float(value)
@@ -171,7 +167,7 @@ class _Copier:
         copied: dict[str, Json] = {}
         for key, value in values.items():
             if not isinstance(key, str):
-                raise self.refusal(f"has a key of type {type(key).__name__}; keys must be strings")
+                raise self.error(f"has a key of type {type(key).__name__}; keys must be strings")
             self.path.append(key)
             copied[self.text(key, "its key ")] = self.text(value) if isinstance(value, str) else self.copy(value)
             self.path.pop()
@@ -180,7 +176,7 @@ class _Copier:
     def enter(self, punctuation: int) -> None:
         """Enter a container unless it is too deep, counting its brackets, commas and colons."""
         if len(self.path) >= self.max_depth:
-            raise self.refusal(f"is nested more than {self.max_depth} levels deep; flatten it")
+            raise self.error(f"is nested more than {self.max_depth} levels deep; flatten it")
         self.spend(punctuation)
 
     def spend(self, size: int) -> None:
@@ -189,21 +185,21 @@ class _Copier:
 
     def require(self, size: int) -> None:
         if size > self.bytes_left:
-            raise self.refusal(f"here the value exceeds its limit of {self.max_bytes} bytes; send less")
+            raise self.error(f"here the value exceeds its limit of {self.max_bytes} bytes; send less")
 
-    def refusal(self, reason: str) -> InvalidArgument:
+    def error(self, reason: str) -> InvalidArgument:
         return InvalidArgument(f"{_format_path(self.path)}: {reason}")
 
 
 def conversion_hint(value: object) -> str:
     """Suggest how to convert a value of a well-known type to JSON."""
     if is_dataclass(value):
-        return ", say with dataclasses.asdict()"
+        return ", for example with dataclasses.asdict()"
     if isinstance(value, Decimal | UUID):
-        return ", say with str()"
+        return ", for example with str()"
     for method in ("isoformat()", "model_dump(mode='json')", "hex()"):
         if callable(getattr(value, method.partition("(")[0], None)):
-            return f", say with .{method}"
+            return f", for example with .{method}"
     return ""
 
 

@@ -1,7 +1,7 @@
 """Explain in one sentence why something has not happened: the first cause that applies.
 
-Every domain reads everything that could be the reason in one query (its `explain.sql`), and lists its causes in order:
-each has a reason for programs, a condition, and a sentence for people.
+Every domain fetches everything that could be the reason in one query (its `explain.sql`), and lists its causes in
+order: each has a reason for programs, a condition, and a sentence for people.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,11 +54,11 @@ class Explanation(Generic[Reason]):
 
 
 def find_explanation(
-    causes: Sequence[Cause[Reason, Situation]], key: object, status: str, situation: Situation
+    causes: Sequence[Cause[Reason, Situation]], row_id: object, status: str, situation: Situation
 ) -> Explanation[Reason]:
     """Describe the first cause that applies; the last one always does."""
     cause = next(cause for cause in causes if cause.applies(situation))
-    return Explanation(key, status, cause.reason, cause.describe(situation), situation.observed_at.astimezone(UTC))
+    return Explanation(row_id, status, cause.reason, cause.describe(situation), situation.observed_at.astimezone(UTC))
 
 
 def convert_times(row: Mapping[str, Any], zone: tzinfo | None) -> dict[str, Any]:
@@ -82,18 +82,18 @@ def format_live_workers(number: int) -> str:
 
 
 def describe_missing_holder(holder: str, until: datetime | None, seen_at: datetime | None) -> str:
-    """Begin the sentence about a lease owner that is no longer in the list of live workers."""
+    """Begin the sentence about a lease holder that is no longer in the list of live workers."""
     return (
         f"{holder} holds the lease until {format_time(until)}, but is gone: last seen at {format_time(seen_at)}. "
         "When the lease expires,"
     )
 
 
-def describe_no_worker(stopping: Sequence[str], does: str = "") -> str:
-    """Say that no worker claims new rows; `does` qualifies the worker that is missing."""
+def describe_no_worker(stopping: Sequence[str], qualifier: str = "") -> str:
+    """Describe that no worker claims new rows; `qualifier` tells which one is missing."""
     if not stopping:
-        return f"no worker is alive{does}"
-    return f"no worker is alive{does} ({format_names(stopping)} is stopping and claims nothing new)"
+        return f"no worker is alive{qualifier}"
+    return f"no worker is alive{qualifier} ({format_names(stopping)} is stopping and claims nothing new)"
 
 
 def format_names(names: Sequence[str]) -> str:

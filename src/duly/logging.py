@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Protocol, TextIO, cast
 
 import structlog
 
-from duly.redaction import Json, Redactor, Trace, masked, to_text
+from duly.redaction import Json, Redactor, Trace, to_text
 from duly.settings import Settings
 
 __all__ = ["get_log"]

@@ -11,7 +11,7 @@ rows; it returns or raises one of
 
 The worker adds the others: `Cancelled` when the job was cancelled and its handler stopped, `Released` when the worker
 shuts down, `Settled` when the handler settled the row in a transaction of its own. `Stopped` becomes `Cancelled` or
-`Released`, by the reason for which the handler was asked to stop.
+`Released`, by the reason of the stop request.
 
 The content of an outcome is checked when it is created, so that recording a failure cannot itself fail.
 """
@@ -122,7 +122,7 @@ class Later(Exception):
 
 @dataclass(unsafe_hash=True)
 class Stopped(Exception):
-    """The handler stopped on request, unfinished; the worker records why it was asked to stop."""
+    """The handler stopped on request, unfinished; the worker records the reason of the request."""
 
 
 @dataclass(unsafe_hash=True)

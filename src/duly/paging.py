@@ -43,9 +43,9 @@ def build_page(rows: Sequence[T], limit: int, sort_key: Callable[[T], SortKey]) 
     return Page(items, encode_cursor(*sort_key(items[-1])) if len(rows) > limit and items else None)
 
 
-def encode_cursor(*key: object) -> str:
+def encode_cursor(*sort_key: object) -> str:
     """Encode the sort key of a row as a cursor."""
-    return base64.urlsafe_b64encode(orjson.dumps(key, default=str)).rstrip(b"=").decode()
+    return base64.urlsafe_b64encode(orjson.dumps(sort_key, default=str)).rstrip(b"=").decode()
 
 
 def decode_cursor(cursor: str, *parsers: Callable[[str], Any]) -> SortKey:

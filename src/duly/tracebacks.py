@@ -7,7 +7,7 @@ from types import FrameType
 
 MAX_TRACEBACK_BYTES = 16_384
 ELLIPSIS = "\n…\n"
-UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # characters that PostgreSQL text cannot store: NUL, lone surrogates
 OWN_FILES = str(Path(__file__).parents[1]) + "/"
 CALLER_PACKAGES = ("asyncio", "concurrent", "threading")  # standard library packages that call duly's functions
 
@@ -55,7 +55,7 @@ def strip_own_lines(dump: str) -> str:
 
 def truncate_text(text: str) -> str:
     """Mask secrets in a text and cut its middle out when it is longer than MAX_TRACEBACK_BYTES."""
-    from duly.logging import masked  # imported here, so that a child process that never fails does not load it
+    from duly.redaction import masked  # imported here, so that a child process that never fails does not load it
 
     clean = UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", masked(text)).rstrip("\n")
     encoded = clean.encode()

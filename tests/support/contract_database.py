@@ -22,7 +22,7 @@ from duly.apps.ingest.table_support import LEASE_MIGRATION
 from duly.configuration.engine import parse_address, plain_address
 from duly.db.admin import create_database
 from duly.db.migrate import migrate
-from duly.db.migrations import names_of
+from duly.db.migrations import names_from_settings
 from duly.errors import NotATestDatabase, NotMigrated
 from duly.settings import is_for_tests, load_settings
 from duly.testing.databases import TestDatabases, build_test_template, database_prefix, open_server, shared_directory
@@ -76,7 +76,7 @@ def database_for_tests() -> Generator[str, None, None]:
     else:
         with shared_directory(PLACE / f"duly-tests-{uuid4().hex}") as directory, open_server(directory) as server:
             dsn = create_database(server, "contract_test")
-            migrate(dsn, names_of(load_settings()))
+            migrate(dsn, names_from_settings(load_settings()))
             yield dsn
 
 
@@ -84,7 +84,7 @@ def database_for_tests() -> Generator[str, None, None]:
 def tables_in(dsn: str) -> Generator[None, None, None]:
     """See that there are tables, in which no session of an earlier run waits; those that we make go afterwards."""
     settings = load_settings()
-    names = names_of(settings)
+    names = names_from_settings(settings)
     with psycopg.connect(dsn, autocommit=True) as admin:
         made_here = not admin.execute(HAS_SESSIONS, [names.ingest]).fetchall()[0][0]
         roles = [names.owner, names.worker, names.api, names.readonly]

@@ -188,14 +188,14 @@ LEDGER = (
     ),
     Fault(
         "ledger-look-rollback",
-        "src/duly/jobs/drivers.py",
+        "src/duly/testing/query.py",
         "    with driver.transaction(force_rollback=True), driver.cursor(",
         "    with driver.transaction(), driver.cursor(",
         "Looking at jobs in a caller's transaction leaves the tenant set there.",
     ),
     Fault(
         "ledger-explain-expired",
-        "src/duly/jobs/explain.py",
+        "src/duly/jobs/situation.py",
         "and self.lease_expires_at < self.observed_at",
         "and self.lease_expires_at > self.observed_at",
         "Explain says of a running job that its lease has ended, and of an expired one that it runs.",

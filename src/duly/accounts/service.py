@@ -1,11 +1,8 @@
 """Create, list and revoke orgs, users, API keys and calendars. Each function is one short transaction."""
 
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
-
-from psycopg import errors as database_errors
 
 from duly.accounts import repository
 from duly.accounts.model import (
@@ -21,6 +18,7 @@ from duly.accounts.model import (
     validate_scopes,
 )
 from duly.accounts.signed_links import rotate_link_keys
+from duly.db.error_table import translate_errors
 from duly.db.idempotency import create_once
 from duly.db.pool import Pool
 from duly.db.rows import Connection
@@ -29,26 +27,18 @@ from duly.outcomes import Created, Creation, Existing
 
 P = TypeVar("P")
 T = TypeVar("T")
-RULES = {
-    "ck_orgs__name": "an org's name must have 1 to 200 characters, without control characters or surrounding spaces",
-    "ck_users__uid": "a uid must have 1 to 128 characters of A-Z a-z 0-9 . _ : @ - and start with a letter or digit",
-    "ck_users__zone": "a zone must be an IANA name such as Europe/Stockholm",
-    "ck_users__language": "a language must be a code such as en, sv or zh",
-    "ck_users__currency": "a currency must be a code such as EUR or SEK",
-    "ck_api_keys__name": "a key's name must have 1 to 200 characters, without control characters or surrounding spaces",
-    "ck_api_keys__expires_at": "a key's lifetime must be more than 0 days",
-}
 
 
 async def create_org(pool: Pool, name: str) -> Creation[Org]:
     """Create an org, or return the one that has this name."""
-    async with pool.transaction() as connection, constraint_errors():
-        return await create_once(
-            insert=lambda: repository.create_org(connection, name),
-            find=lambda: repository.find_org(connection, name),
-            is_same=lambda _: True,
-            refusal="",
-        )
+    with translate_errors():
+        async with pool.transaction() as connection:
+            return await create_once(
+                insert=lambda: repository.create_org(connection, name),
+                find=lambda: repository.find_org(connection, name),
+                is_same=lambda _: True,
+                refusal="",
+            )
 
 
 async def list_orgs(pool: Pool) -> Sequence[Org]:
@@ -72,13 +62,14 @@ async def create_user(
 ) -> Creation[User]:
     """Create a user, or return the same one; Conflict when the uid exists with other values."""
     wanted = (telegram_id, zone, language, currency)
-    async with pool.transaction() as connection, constraint_errors():
-        return await create_once(
-            insert=lambda: repository.create_user(connection, uid, *wanted),
-            find=lambda: repository.find_user(connection, uid),
-            is_same=lambda user: (user.telegram_id, user.zone, user.language, user.currency) == wanted,
-            refusal=f"the uid {uid} belongs to a user with other values; nothing was changed",
-        )
+    with translate_errors():
+        async with pool.transaction() as connection:
+            return await create_once(
+                insert=lambda: repository.create_user(connection, uid, *wanted),
+                find=lambda: repository.find_user(connection, uid),
+                is_same=lambda user: (user.telegram_id, user.zone, user.language, user.currency) == wanted,
+                refusal=f"the uid {uid} belongs to a user with other values; nothing was changed",
+            )
 
 
 async def change_user(
@@ -91,8 +82,9 @@ async def change_user(
     currency: str | None = None,
 ) -> User:
     """Change what is given; NotFound when the uid is unknown."""
-    async with pool.transaction() as connection, constraint_errors():
-        user = await repository.change_user(connection, uid, telegram_id, zone, language, currency)
+    with translate_errors():
+        async with pool.transaction() as connection:
+            user = await repository.change_user(connection, uid, telegram_id, zone, language, currency)
     if user is None:
         raise user_not_found(uid)
     return user
@@ -122,12 +114,13 @@ async def register_telegram_user(pool: Pool, telegram_id: int, language: str) ->
 
 async def link_telegram(pool: Pool, user_id: int, telegram_id: int) -> User:
     """Link a Telegram id to a user who has none; Conflict when either has another."""
-    async with pool.transaction() as connection, constraint_errors():
-        if not await repository.link_telegram(connection, user_id, telegram_id):
-            raise Conflict("the user of this link has another Telegram id or was deleted; a link works once")
-        user = await repository.find_user_by_telegram(connection, telegram_id)
-        assert user, "it was just linked"
-        return user
+    with translate_errors():
+        async with pool.transaction() as connection:
+            if not await repository.link_telegram(connection, user_id, telegram_id):
+                raise Conflict("the user of this link has another Telegram id or was deleted; a link works once")
+            user = await repository.find_user_by_telegram(connection, telegram_id)
+            assert user, "it was just linked"
+            return user
 
 
 async def unlink_telegram(pool: Pool, uid: str) -> User:
@@ -181,11 +174,14 @@ async def create_key(
     secret = new_secret()
     prefix = parse_key_prefix(secret)
     assert prefix, "a generated key has a prefix"
-    async with pool.transaction() as connection, constraint_errors():
-        org_id = (await get_org(connection, org)).id if org else None
-        user_id = (await get_user(connection, uid)).id if uid else None
-        key = await repository.create_key(connection, name, prefix, secret, wanted, org_id, user_id, lifetime_seconds)
-        return NewKey(key, secret)
+    with translate_errors():
+        async with pool.transaction() as connection:
+            org_id = (await get_org(connection, org)).id if org else None
+            user_id = (await get_user(connection, uid)).id if uid else None
+            key = await repository.create_key(
+                connection, name, prefix, secret, wanted, org_id, user_id, lifetime_seconds
+            )
+            return NewKey(key, secret)
 
 
 async def list_keys(pool: Pool) -> Sequence[ApiKey]:
@@ -262,20 +258,6 @@ async def get_user(connection: Connection, uid: str) -> User:
 def user_not_found(uid: str) -> NotFound:
     """Return the error for an unknown uid."""
     return NotFound(f"there is no person with the uid '{uid}'; create one with: duly users create '{uid}'")
-
-
-@asynccontextmanager
-async def constraint_errors() -> AsyncGenerator[None, None]:
-    """Turn a violated database constraint into an error that states the rule."""
-    try:
-        yield
-    except database_errors.CheckViolation as error:
-        rule = RULES.get(error.diag.constraint_name or "")
-        raise InvalidArgument(rule or str(error)) from None
-    except database_errors.UniqueViolation as error:
-        if error.diag.constraint_name == "uq_users__telegram_id":
-            raise Conflict("this Telegram id belongs to another user") from None
-        raise
 
 
 async def set_quiet_hours(pool: Pool, uid: str, quiet_hours: QuietHours | None) -> User:

@@ -98,7 +98,7 @@ def enqueue_job(
         type=job_type,
         payload=parse_payload(payload),
         queue=queue,
-        key=key,
+        idempotency_key=key,
         run_at=parse_time("--at", at),
         delay_seconds=parse_duration("--delay", delay),
         requested_by=actor(),

@@ -26,7 +26,7 @@ from duly.cli.output import format_value, print_result, print_table, to_json
 from duly.cli.progress import count_progress
 from duly.cli.times import parse_time
 from duly.db.pool import Pool
-from duly.jobs import service
+from duly.jobs import limits, service
 from duly.jobs.model import ANY, DEFAULT_ORG, DeadLetterFilter, Job, JobLimit
 from duly.lease.work import Tuning
 
@@ -105,7 +105,7 @@ def retry_job(job: JobId, org: OrgName = DEFAULT_ORG_NAME, as_json: Json = False
     """
 
     async def retry(pool: Pool, org_id: UUID) -> Job:
-        return await service.retry(pool, org_id, await service.resolve_id(pool, org_id, job), actor())
+        return await service.redrive_job(pool, org_id, await service.resolve_id(pool, org_id, job), actor())
 
     print_job(call_for_org(org, retry), "retried", as_json)
 
@@ -140,7 +140,7 @@ def redrive_jobs(
 
     async def redrive(pool: Pool, org_id: UUID) -> int:
         with count_progress("redriving", matched) as show_progress:
-            return await service.redrive(pool, replace(matching, org=org_id), actor(), show_progress)
+            return await service.redrive_jobs(pool, replace(matching, org=org_id), actor(), show_progress)
 
     matched = call_for_org(org, count)
     if not as_json:
@@ -170,7 +170,7 @@ def pause_jobs(queue: Queue = None, job_type: Type = None, as_json: Json = False
 
     Example: duly jobs pause --queue images
     """
-    paused_at = call_as_worker(lambda pool: service.pause(pool, actor(), queue=queue or ANY, type=job_type or ANY))
+    paused_at = call_as_worker(lambda pool: limits.pause(pool, actor(), queue=queue or ANY, type=job_type or ANY))
     text = f"paused    {describe_pause(queue, job_type)}, since {format_value(paused_at)}"
     print_result({"queue": queue, "type": job_type, "paused_at": paused_at}, as_json, text)
 
@@ -181,12 +181,12 @@ def list_limits(as_json: Json = False) -> None:
 
     Example: duly jobs limits
     """
-    limits = call_as_worker(service.list_limits)
+    found = call_as_worker(limits.list_limits)
     if as_json:
-        print(to_json([asdict(each) for each in limits]))
+        print(to_json([asdict(each) for each in found]))
         return
-    rows = [[each.queue, each.type, each.limit, each.paused_at, each.paused_by] for each in limits]
-    print_table(("queue", "type", "limit", "paused_at", "paused_by"), rows)
+    rows = [[each.queue, each.type, each.concurrency, each.paused_at, each.paused_by] for each in found]
+    print_table(("queue", "type", "concurrency", "paused_at", "paused_by"), rows)
 
 
 @app.command("resume")
@@ -197,12 +197,12 @@ def resume_jobs(queue: Queue = None, job_type: Type = None, as_json: Json = Fals
     """
 
     async def resume(pool: Pool) -> tuple[bool, Sequence[JobLimit]]:
-        is_resumed = await service.resume(pool, queue=queue or ANY, type=job_type or ANY)
-        return is_resumed, [] if is_resumed else await service.list_limits(pool)
+        is_resumed = await limits.resume(pool, queue=queue or ANY, type=job_type or ANY)
+        return is_resumed, [] if is_resumed else await limits.list_limits(pool)
 
-    is_resumed, limits = call_as_worker(resume)
+    is_resumed, others = call_as_worker(resume)
     pause = describe_pause(queue, job_type)
-    text = f"resumed   {pause}" if is_resumed else f"unchanged {pause} was not paused; {describe_pauses(limits)}"
+    text = f"resumed   {pause}" if is_resumed else f"unchanged {pause} was not paused; {describe_pauses(others)}"
     print_result({"queue": queue, "type": job_type, "resumed": is_resumed}, as_json, text)
 
 
@@ -211,7 +211,7 @@ def describe_pause(queue: str | None, job_type: str | None) -> str:
     return " and ".join(f"{noun} {name}" for noun, name in (("queue", queue), ("type", job_type)) if name)
 
 
-def describe_pauses(limits: Sequence[JobLimit]) -> str:
+def describe_pauses(found: Sequence[JobLimit]) -> str:
     """List everything that is paused, for a user who meant another name."""
-    paused = [[None if name == ANY else name for name in (each.queue, each.type)] for each in limits if each.paused_at]
+    paused = [[None if name == ANY else name for name in (each.queue, each.type)] for each in found if each.paused_at]
     return f"paused: {', '.join(describe_pause(*names) for names in paused)}" if paused else "nothing is"

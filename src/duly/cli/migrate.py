@@ -10,7 +10,7 @@ from duly.cli.existing_database import print_warning, warn_of_unknown_variables
 from duly.cli.options import Json
 from duly.db.location import fetch_server_version, open_database
 from duly.db.migrate import count_rows_to_drop, direct_dsn, migrate, migration_sql
-from duly.db.migrations import Names, names_of
+from duly.db.migrations import Names, names_from_settings
 from duly.errors import InvalidArgument
 from duly.logging import configure_logs
 from duly.settings import load_settings
@@ -41,12 +41,12 @@ def run_migrate(
     if settings.log_level == "debug":
         configure_logs(settings, sys.stderr)
     if as_sql:
-        migration_sql(names_of(settings), to)
+        migration_sql(names_from_settings(settings), to)
         return
     warn_of_unknown_variables()
     with open_database(settings) as database:
         fetch_server_version(database.dsn)
-        dsn, names = direct_dsn(settings, database), names_of(settings)
+        dsn, names = direct_dsn(settings, database), names_from_settings(settings)
         if not yes:
             confirm_drop(dsn, names, to, can_ask=is_terminal() and not as_json)
         revision = migrate(dsn, names, to, report=print_warning)

@@ -27,7 +27,7 @@ from duly.cli.serve import require_key_unless_loopback
 from duly.db.embedded import EmbeddedServer
 from duly.db.location import Database, open_database
 from duly.db.migrate import direct_dsn, migrate
-from duly.db.migrations import names_of
+from duly.db.migrations import names_from_settings
 from duly.errors import AlreadyRunning, HomeUnusable, InvalidArgument, Unavailable
 from duly.extras import install
 from duly.formatting import rewrite_commands
@@ -89,7 +89,7 @@ def run_up(port: int | None, app_name: str | None, as_json: bool) -> None:
         listener = listen(settings.host, settings.port if port is None else port)
         with listener, open_database(settings) as database:
             location = database.describe()
-            revision = migrate(direct_dsn(settings, database), names_of(settings), report=print_warning)
+            revision = migrate(direct_dsn(settings, database), names_from_settings(settings), report=print_warning)
             database.allow_logins((settings.worker_role, settings.api_role, settings.readonly_role))
             require_key_unless_loopback(listener, settings, database.dsn)
             write_note(about := describe_installation(listener, location, revision, database.address))

@@ -14,7 +14,7 @@ from duly.cli.options import Json
 from duly.cli.output import print_result
 from duly.cli.progress import step_progress
 from duly.db.migrate import direct_dsn
-from duly.db.migrations import Names, names_of
+from duly.db.migrations import Names, names_from_settings
 from duly.db.pool import with_keepalive
 from duly.errors import NotMigrated, Unavailable
 from duly.settings import Settings, load_settings
@@ -57,7 +57,7 @@ def verify(
 def run_verify(contract: str | None, as_json: bool) -> None:
     """Compare and check; exit 1 if anything is found."""
     settings = load_settings()
-    selected = select_contracts(contract, names_of(settings))
+    selected = select_contracts(contract, names_from_settings(settings))
     with open_existing(settings) as database:
         try:
             with psycopg.connect(with_keepalive(direct_dsn(settings, database)), autocommit=True) as connection:
@@ -91,7 +91,7 @@ def find_problems(
     connection: psycopg.Connection[Any], settings: Settings, contracts: Sequence[str], *, has_choice: bool
 ) -> Findings:
     """Compare the contracts and check their invariants; of a backend's own database only ingest, unless chosen."""
-    names, reader = names_of(settings), settings.owner_role
+    names, reader = names_from_settings(settings), settings.owner_role
     is_backend = is_owned_by_backend(connection, names.ingest)
     if is_backend and not is_migrated(connection):
         contracts, reader = contracts if has_choice else ["ingest"], find_owner(connection, names.ingest)
@@ -145,7 +145,7 @@ def next_name(invariants: Sequence[Invariant], done: int) -> str:
 def run_print_contract(contract: str | None) -> None:
     """Print what would be checked as one JSON document."""
     settings = load_settings()
-    names = names_of(settings)
+    names = names_from_settings(settings)
     document = build_document(
         select_contracts(contract, names), names, done=settings.done_state, failed=settings.failed_state
     )

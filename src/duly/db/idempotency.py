@@ -11,7 +11,7 @@ from duly.errors import KeyReused, Unavailable
 from duly.outcomes import Created, Creation, Existing
 
 T = TypeVar("T")
-TRIES = 3
+MAX_TRIES = 3
 
 
 async def create_once(
@@ -25,7 +25,7 @@ async def create_once(
     `insert` returns None when the key is in use; `find` reads the row that has it. A row that is deleted in between (by
     retention) frees its key, so the insert is retried, a few times; then `Unavailable`.
     """
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         if (created := await insert()) is not None:
             return Created(created)
         if (found := await find()) is not None:
@@ -33,5 +33,5 @@ async def create_once(
                 return Existing(found)
             raise KeyReused(refusal)
     raise Unavailable(
-        f"the conflicting row was deleted {TRIES} times before it could be read; nothing was created, retry"
+        f"the conflicting row was deleted {MAX_TRIES} times before it could be read; nothing was created, retry"
     )

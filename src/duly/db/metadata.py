@@ -27,7 +27,7 @@ metadata = MetaData(
 )
 
 
-def every_table() -> MetaData:
+def load_all_tables() -> MetaData:
     """Import the `tables.py` of every package and application, which adds its tables to the metadata."""
     applications = [str(Path(path) / "apps") for path in duly.__path__]
     packages = [*pkgutil.iter_modules(duly.__path__, "duly."), *pkgutil.iter_modules(applications, "duly.apps.")]
@@ -37,7 +37,7 @@ def every_table() -> MetaData:
     return metadata
 
 
-def tables_as_named(ingest: str | None) -> MetaData:
+def tables_for_installation(ingest: str | None) -> MetaData:
     """Copy all tables as an installation names them: those of ingest in this schema; None leaves them out."""
 
     def installed_schema(schema: str | None) -> str:
@@ -45,7 +45,7 @@ def tables_as_named(ingest: str | None) -> MetaData:
         return ingest if ingest and schema == INGEST else schema
 
     named = MetaData(naming_convention=metadata.naming_convention)
-    for table in every_table().sorted_tables:
+    for table in load_all_tables().sorted_tables:
         if table.schema != INGEST or ingest:
             copy = table.to_metadata(
                 named,

@@ -3,7 +3,7 @@
 Every transaction opened here is explicitly READ COMMITTED: unique constraints decide races, never isolation levels.
 Where one login serves several components, a transaction begins with `SET LOCAL ROLE`, which a pooler in transaction
 mode cannot leak to another client. Of several hosts the pool uses the one that accepts writes; a read-only connection
-is closed, so that its replacement looks for that host again.
+is closed, so that its replacement searches for that host again.
 """
 
 import asyncio

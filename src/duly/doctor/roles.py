@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from duly.db.privileges import SQL as PRIVILEGES
+from duly.db.privileges import TABLES, format_grants, privilege_parameters, required_privileges, select_missing
 from duly.db.queries import load_queries
-from duly.db.rights import SQL as RIGHTS
-from duly.db.rights import TABLES, format_grants, required_rights, rights_parameters, select_missing
 from duly.db.rows import Row
 from duly.doctor.context import CheckContext
 from duly.doctor.finding import Note, bad, ok, warn
@@ -35,10 +35,12 @@ def note_rights(context: CheckContext) -> Sequence[Note]:
     schema = context.settings.db_schema
     with context.short_transaction() as connection:
         reads_events = has_contract_event_key(connection, schema)
-    rights = required_rights(schema, TABLES, reads_events=reads_events)
-    missing, login = select_missing(rights, context.query(RIGHTS.find_missing_rights, **rights_parameters(rights)))
+    rights = required_privileges(schema, TABLES, reads_events=reads_events)
+    missing, login = select_missing(
+        rights, context.query(PRIVILEGES.find_missing_privileges, **privilege_parameters(rights))
+    )
     if missing:
-        return [bad(f"{login} lacks rights that the ingest worker needs", "; ".join(format_grants(missing, login)))]
+        return [bad(f"{login} lacks privileges that the ingest worker needs", "; ".join(format_grants(missing, login)))]
     return [ok(f"{context.login} may do what the ingest worker does; on a backend's tables no role of duly is needed")]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from psycopg import errors
 
 from duly.db.migrate import script_directory
-from duly.db.migrations import names_of
+from duly.db.migrations import names_from_settings
 from duly.db.queries import load_queries
 from duly.doctor.context import CheckContext
 from duly.doctor.finding import Note, bad, ok, warn
@@ -68,7 +68,7 @@ def note_unrecorded_revision(newest: str) -> Note:
 def check_contracts(context: CheckContext) -> Sequence[Note]:
     """Does the catalogue match the contracts?"""
     is_owned, contracts = context.is_owned_by_backend, ["ingest"] if context.is_backend_only else list(CONTRACTS)
-    settings, roles = context.settings, names_of(context.settings)
+    settings, roles = context.settings, names_from_settings(context.settings)
     states = [settings.pending_state, settings.processing_state, settings.done_state, settings.failed_state]
     with context.short_transaction() as connection:
         ours = [contract for contract in contracts if not (is_owned and contract == "ingest")]

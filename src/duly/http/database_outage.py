@@ -5,7 +5,8 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
-from duly.logging import get_log, masked
+from duly.logging import get_log
+from duly.redaction import masked
 
 log = get_log("duly.http")
 

@@ -92,7 +92,7 @@ class EnqueueRequest(RequestModel):
     queue: Name = "default"
     key: Text | None = Field(
         default=None,
-        description="Idempotency key: one request under one key creates one job.",
+        description="The idempotency key, where the header `Idempotency-Key` cannot be sent.",
     )
     run_at: DueTime | None = Field(default=None, description="The earliest time to run it.")
     delay_seconds: Seconds | None = Field(default=None, description="Seconds from now before it may run.")
@@ -135,7 +135,7 @@ class EnqueueRequest(RequestModel):
             type=self.type,
             payload=self.payload,
             queue=self.queue,
-            key=self.key,
+            idempotency_key=self.key,
             run_at=self.run_at,
             delay_seconds=self.delay_seconds,
             requested_by=self.requested_by or actor,

@@ -1,5 +1,6 @@
 """The routes of jobs. Each acts for the org of its API key; jobs of other orgs are not found."""
 
+from dataclasses import replace
 from typing import Annotated, TypeAlias
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from duly.http.dependencies import PoolDep
 from duly.http.job_models import CancelRequest, EnqueueRequest, JobEventPage, JobPage, JobQuery, JobResponse
 from duly.http.problems import COMMON_PROBLEMS, problem_responses
 from duly.http.request_limits import GuardedRoute
-from duly.http.types import PageQuery
+from duly.http.types import IdempotencyKey, PageQuery, choose_idempotency_key
 from duly.jobs import service
 from duly.outcomes import Existing
 
@@ -35,9 +36,13 @@ JobId: TypeAlias = Annotated[UUID, Path(description="The job's id.")]
         **problem_responses(KeyReused),
     },
 )
-async def enqueue_job(body: EnqueueRequest, caller: Writer, pool: PoolDep, response: Response) -> JobResponse:
-    """The same request under the same `key` creates one job; needs the scope `ledger:write`."""
-    creation = await service.enqueue(pool, body.to_job_request(caller.org, caller.actor))
+async def enqueue_job(
+    body: EnqueueRequest, caller: Writer, pool: PoolDep, response: Response, idempotency_key: IdempotencyKey = None
+) -> JobResponse:
+    """The same request under the same `Idempotency-Key` creates one job; needs the scope `ledger:write`."""
+    request = body.to_job_request(caller.org, caller.actor)
+    key = choose_idempotency_key(idempotency_key, body.key, "key")
+    creation = await service.enqueue(pool, replace(request, idempotency_key=key))
     if isinstance(creation, Existing):
         response.status_code = status.HTTP_200_OK
     response.headers["Location"] = f"/v1/jobs/{creation.row.id}"
@@ -103,4 +108,4 @@ async def cancel_job(
 )
 async def retry_job(job_id: JobId, caller: Writer, pool: PoolDep) -> JobResponse:
     """It is queued again like a new job; needs the scope `ledger:write`."""
-    return JobResponse.model_validate(await service.retry(pool, caller.org, job_id, caller.actor))
+    return JobResponse.model_validate(await service.redrive_job(pool, caller.org, job_id, caller.actor))

@@ -3,9 +3,13 @@
 from datetime import UTC, datetime
 from typing import Annotated, TypeAlias, cast
 
+from fastapi import Header
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from duly.errors import InvalidArgument
+
 MAX_PAGE_SIZE = 200
+MAX_IDEMPOTENCY_KEY_LENGTH = 255
 MAX_UNKNOWN_FIELDS = 100  # of one object; with more, they are reported as one error
 
 
@@ -19,6 +23,23 @@ CursorText = Annotated[
 ]
 Limit = Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Maximum number of items.")]
 Instant: TypeAlias = Annotated[datetime, AfterValidator(to_utc)]
+
+IdempotencyKey: TypeAlias = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=MAX_IDEMPOTENCY_KEY_LENGTH,
+        description="The same request under the same key has one effect; another request under it is an error.",
+    ),
+]
+
+
+def choose_idempotency_key(header: str | None, field: str | None, field_name: str) -> str | None:
+    """Return the idempotency key of the header or of a field of the body; InvalidArgument when they differ."""
+    if header is not None and field is not None and header != field:
+        raise InvalidArgument(f"the header Idempotency-Key and the field {field_name} differ; send one of them")
+    return field if header is None else header
 
 
 def count_fields(value: object) -> int:

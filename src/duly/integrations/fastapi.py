@@ -26,7 +26,7 @@ from duly.app import App
 from duly.backoff import Backoff
 from duly.db.location import Database, open_database, role_to_set
 from duly.db.migrate import direct_dsn, migrate
-from duly.db.migrations import names_of
+from duly.db.migrations import names_from_settings
 from duly.db.pool import Pool, open_pool
 from duly.errors import DulyError, Misconfigured
 from duly.logging import get_log
@@ -86,7 +86,9 @@ def find_database(settings: Settings, dsn: str | None) -> Database:
         return Database(dsn)
     database = open_database(settings)
     if database.server:
-        migrate(database.dsn, names_of(settings), report=lambda text: log.info("database.migrating", step=text))
+        migrate(
+            database.dsn, names_from_settings(settings), report=lambda text: log.info("database.migrating", step=text)
+        )
     return database
 
 

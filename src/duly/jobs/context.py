@@ -43,7 +43,7 @@ class Context:
     org_id: UUID
     type: str
     queue: str
-    attempt: int  # 0 is the first
+    attempt: int  # retries so far, as in the contract: 0 is the first attempt
     max_attempts: int
     snoozes: int = 0  # how often its handler returned `Later`, which counts no attempt
     stop_signal: StopSignal = field(default_factory=StopSignal)
@@ -51,13 +51,13 @@ class Context:
 
     @property
     def should_stop(self) -> bool:
-        """Check whether to stop: lease lost, job cancelled, time limit, or shutdown. For loops in sync handlers."""
+        """Check whether to stop: lease lost, cancel request, time limit or shutdown. For loops in sync handlers."""
         return self.stop_signal.is_set
 
     def stopped(self) -> Stopped:
         """Return the outcome to return or raise when the handler ends unfinished because of `should_stop`.
 
-        At a shutdown the job is released and its start not counted; a job with a cancel request is canceled.
+        At a shutdown the job is released, and its start not counted; after a cancel request it is canceled.
         """
         return Stopped()
 
@@ -78,7 +78,7 @@ class Context:
         self, connection: AsyncConnection[Any] | Connection[Any], result: Json = None
     ) -> Coroutine[Any, Any, None] | None:
         """Complete the job with this result, inside the transaction that `transaction()` opened."""
-        return self.require_database().complete(connection, result)
+        return self.require_database().settle_succeeded(connection, result)
 
     def progress(self, stage: str | None = None, percent: int | None = None) -> Awaitable[None]:
         """Record progress; awaited, or called in a sync handler, it raises LeaseLost when the lease is lost."""
@@ -109,7 +109,7 @@ class JobDatabase:
         self.pool = pool
         self.api_role = api_role
         self.loop = loop
-        self.open_connection: object = None  # of the transaction in progress
+        self.open_connection: object = None  # the connection of the open transaction
         self.is_settled = False  # a transaction in which the job was completed has committed
         self.progress_task: asyncio.Task[None] | None = None  # the last one: a reference keeps it from being collected
 
@@ -150,23 +150,23 @@ class JobDatabase:
         finally:
             self.open_connection = None
 
-    def complete(
+    def settle_succeeded(
         self, connection: AsyncConnection[Any] | Connection[Any], result: Json
     ) -> Coroutine[Any, Any, None] | None:
-        """Settle the job in the open transaction."""
+        """Settle the job as succeeded in the open transaction; on an async connection the coroutine is awaited."""
         if connection is not self.open_connection:
             raise InvalidArgument("complete() needs the connection of ctx.transaction(), while that is open")
         checked = None if result is None else checked_result(result)
         if isinstance(connection, AsyncConnection):
-            return self.settle(connection, checked)
+            return self.settle_succeeded_async(connection, checked)
         with repository.translate_result_errors():
             connection.execute(
                 repository.SQL.complete, repository.complete_parameters(self.lease, checked, self.pool.role)
             )
         return None
 
-    async def settle(self, connection: AsyncConnection[Any], result: Json) -> None:
-        """Settle the job in the open async transaction."""
+    async def settle_succeeded_async(self, connection: AsyncConnection[Any], result: Json) -> None:
+        """Settle the job as succeeded in the open async transaction."""
         with repository.translate_result_errors():
             await repository.complete(connection, self.lease, result, self.pool.role)
 
@@ -210,27 +210,27 @@ class JobTransaction(AbstractAsyncContextManager[AsyncConnection[Any]], Abstract
 
     def __init__(self, database: JobDatabase) -> None:
         self.database = database
-        self.entered: Any = None
+        self.open: Any = None
 
     async def __aenter__(self) -> AsyncConnection[Any]:
-        self.entered = self.database.transaction()
-        return await self.entered.__aenter__()
+        self.open = self.database.transaction()
+        return await self.open.__aenter__()
 
     async def __aexit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        return await self.entered.__aexit__(error_type, error, trace)
+        return await self.open.__aexit__(error_type, error, trace)
 
     def __enter__(self) -> Connection[Any]:
         if running_loop() is self.database.loop:
             raise InvalidArgument("in an `async def` handler use: async with ctx.transaction()")
-        self.entered = self.database.sync_transaction()
-        return self.entered.__enter__()
+        self.open = self.database.sync_transaction()
+        return self.open.__enter__()
 
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        return self.entered.__exit__(error_type, error, trace)
+        return self.open.__exit__(error_type, error, trace)
 
 
 class CompletedAwaitable:

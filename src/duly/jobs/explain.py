@@ -1,28 +1,24 @@
 """Explain in one sentence why a job is not running.
 
-One statement (`explain.sql`) reads everything that could be the reason. Then the causes are checked in order, and the
-first that applies is described: a finished job does not wait, a job whose time has not come needs no worker yet, and a
-pause is a reason even without workers. That a worker may claim the job at any moment is said only when a claim would
-return it: `ledger.find_next` claims, and rolls back.
+`situation.py` fetches everything that could be the reason. Then the causes are checked in order, and the first that
+applies is described: a finished job does not wait, a job whose time has not come needs no worker yet, and a pause is a
+reason even without workers. "May claim it at any moment" is printed only when a claim would return the job now:
+`ledger.find_next` claims, and rolls back.
+
+Sentences count attempts from 1, as `starts` does; the contract's column `attempt` counts from 0.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from enum import StrEnum
 from uuid import UUID
 
 from duly.db.pool import Pool
-from duly.db.queries import load_queries
-from duly.db.rows import Connection, find_row
 from duly.errors import NotFound
 from duly.explain import (
-    ALIVE_SECONDS,
     LOCKED,
-    MAX_AHEAD,
     Cause,
     Explanation,
-    convert_times,
     describe_missing_holder,
     describe_no_worker,
     find_explanation,
@@ -33,12 +29,10 @@ from duly.explain import (
 from duly.formatting import format_duration, format_time, pluralize
 from duly.jobs.model import ANY, DEFAULT_ORG, JobLimit, JobStatus
 from duly.jobs.service import tenant_transaction
-from duly.lease.owner import worker_from_owner
+from duly.jobs.situation import JobSituation, find_situation
 
 MAX_MESSAGE_LENGTH = 200
 UNNAMED = "an unnamed caller"
-
-SQL = load_queries(__file__, "explain.sql")
 
 
 class JobReason(StrEnum):
@@ -51,7 +45,7 @@ class JobReason(StrEnum):
     EXPIRED_NO_WORKER = "expired_no_worker"
     EXPIRED = "expired"
     HOLDER_GONE = "holder_gone"
-    ASKED_TO_STOP = "asked_to_stop"
+    CANCEL_REQUESTED = "cancel_requested"
     RUNNING = "running"
     CLOCK_SET_BACK = "clock_set_back"
     BACKING_OFF = "backing_off"
@@ -83,95 +77,6 @@ async def explain(pool: Pool, org: UUID, job_id: UUID, *, zone: tzinfo | None = 
     return find_explanation(CAUSES, job_id, situation.status, situation)
 
 
-# Situation ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class JobSituation:
-    """A job, and everything that could delay it."""
-
-    id: UUID
-    org_id: UUID
-    status: JobStatus
-    queue: str
-    type: str
-    priority: int
-    starts: int
-    max_attempts: int
-    snoozes: int
-    run_at: datetime
-    lease_owner: str | None
-    lease_expires_at: datetime | None
-    cancel_requested_at: datetime | None
-    stage: str | None
-    progress: int | None
-    finished_at: datetime | None
-    last_error_code: str | None
-    last_error_message: str | None
-    observed_at: datetime
-    last_reason: str | None  # of its last event
-    last_at: datetime | None  # the time of its last event
-    claimed_at: datetime | None
-    asked_by: str | None  # who requested the cancellation
-    holder_gone_at: datetime | None  # when its lease owner was last seen, if that worker is gone
-    pauses: Sequence[JobLimit]  # that apply to it
-    limit: int | None  # on running jobs of its type
-    running: int  # jobs of its type
-    expired: int  # of these, with an expired lease
-    workers: int  # alive
-    stopping: Sequence[str]  # names of workers that claim nothing new
-    sweepers: int  # live workers that perform jobs of any type
-    handlers: Sequence[str]  # names of workers that perform its type, those with a free slot first
-    slots: int  # of the handlers
-    busy: int  # jobs that the handlers run
-    free_handlers: int  # handlers with a free slot
-    ahead: int  # due jobs that the handlers would claim first
-    is_locked: bool  # queued or expired, and another transaction has the row locked
-    is_next: bool | None  # whether a claim with one free slot would return it; None without the worker's role
-
-    @property
-    def holder(self) -> str:
-        """The worker that owns the lease, or owned it until it expired."""
-        return worker_from_owner(self.lease_owner or "unknown")
-
-    @property
-    def is_expired(self) -> bool:
-        """Check whether it is running with an expired lease."""
-        return (
-            self.status is JobStatus.RUNNING
-            and self.lease_expires_at is not None
-            and self.lease_expires_at < self.observed_at
-        )
-
-    @property
-    def is_next_seen(self) -> bool:
-        """Check whether it is next: by the claim or, without the worker's role, by the visible jobs ahead."""
-        return self.ahead == 0 if self.is_next is None else self.is_next
-
-    @property
-    def is_early(self) -> bool:
-        """Check whether it is queued and not yet due."""
-        return self.status is JobStatus.QUEUED and self.run_at > self.observed_at
-
-    def is_paused(self, *, queue: bool, type: bool) -> bool:  # noqa: A002
-        """Check for a pause of exactly its queue, its type, or its type in its queue."""
-        return any((pause.queue != ANY, pause.type != ANY) == (queue, type) for pause in self.pauses)
-
-
-async def find_situation(connection: Connection, org: UUID, job_id: UUID, zone: tzinfo | None) -> JobSituation | None:
-    """Read a job of this org and everything that could delay it, with times in the zone."""
-    row = await find_row(
-        connection, SQL.find_situation, org=org, job_id=job_id, alive_seconds=ALIVE_SECONDS, ahead_limit=MAX_AHEAD + 1
-    )
-    if row is None:
-        return None
-    fields = convert_times(row, zone)
-    paused = zip(*(fields.pop(f"paused_{part}s") for part in ("queue", "type", "at", "by")), strict=True)
-    fields["pauses"] = [JobLimit(queue, job_type, None, at.astimezone(zone), by) for queue, job_type, at, by in paused]
-    fields["status"] = JobStatus(fields["status"])
-    return JobSituation(**fields)
-
-
 # Causes and their sentences -------------------------------------------------------------------------------------------
 
 
@@ -192,12 +97,12 @@ def describe_succeeded(job: JobSituation) -> str:
 
 def describe_canceled(job: JobSituation) -> str:
     """Describe a canceled job."""
-    return f"It was cancelled at {format_time(job.finished_at)}, as requested by {job.asked_by or UNNAMED}."
+    return f"It was cancelled at {format_time(job.finished_at)}, as requested by {job.cancel_requested_by or UNNAMED}."
 
 
 def describe_dead(job: JobSituation) -> str:
     """Describe a dead letter: its error, and how to retry it."""
-    end = "was given up" if job.last_reason == "gave_up" else "failed and was the last"
+    end = "was given up" if job.last_event_reason == "gave_up" else "failed and was the last"
     return (
         f"It is a dead letter since {format_time(job.finished_at)}: attempt {job.starts} of {job.max_attempts} {end}, "
         f"with {format_error(job)}; to put it back in the queue: {format_command('retry', job)}."
@@ -248,16 +153,16 @@ def describe_holder_gone(job: JobSituation) -> str:
         if job.sweepers
         else "no live worker would return it; start one: duly worker"
     )
-    return f"{describe_missing_holder(job.holder, job.lease_expires_at, job.holder_gone_at)} {then}."
+    return f"{describe_missing_holder(job.holder, job.lease_expires_at, job.holder_last_seen_at)} {then}."
 
 
-def describe_asked_to_stop(job: JobSituation) -> str:
+def describe_cancel_requested(job: JobSituation) -> str:
     """Describe a running job with a cancel request."""
-    requested_by = job.asked_by or UNNAMED
+    requested_by = job.cancel_requested_by or UNNAMED
     return (
-        f"It runs, and {requested_by} asked it to stop at {format_time(job.cancel_requested_at)}: {job.holder}, whose "
-        f"lease ends at {format_time(job.lease_expires_at)}, is told when it renews it; to cancel it at once: "
-        f"{format_command('cancel', job)} --now."
+        f"It runs, and {requested_by} requested its cancellation at {format_time(job.cancel_requested_at)}: "
+        f"{job.holder}, which has the lease until {format_time(job.lease_expires_at)}, stops it when it renews the "
+        f"lease; to cancel it at once: {format_command('cancel', job)} --now."
     )
 
 
@@ -291,11 +196,11 @@ def describe_delayed(job: JobSituation) -> str:
 
 def describe_clock_set_back(job: JobSituation) -> str:
     """Describe a job that waits because the clock was set back."""
-    assert job.last_at, "the cause applies only with a last event"
-    back = format_duration((job.last_at - job.observed_at).total_seconds())
+    assert job.last_event_at, "the cause applies only with a last event"
+    back = format_duration((job.last_event_at - job.observed_at).total_seconds())
     return (
         f"It was due at once, and it {format_wait(job)}: the clock of the database was set back; its last event is of "
-        f"{format_time(job.last_at)}, {back} from now{also_paused(job)}."
+        f"{format_time(job.last_event_at)}, {back} from now{also_paused(job)}."
     )
 
 
@@ -321,23 +226,24 @@ def describe_pauses(job: JobSituation) -> str:
 
 def describe_limit(job: JobSituation) -> str:
     """Describe a job whose type has reached its limit."""
-    limit = f"Of the type {job.type} at most {job.limit} may run at once"
-    if not job.expired:
-        return f"{limit}, and {job.running} do."
+    limit = f"Of the type {job.type} at most {job.concurrency} may run at once"
+    if not job.expired_leases:
+        return f"{limit}, and {job.running_jobs} do."
+    expired = pluralize(job.expired_leases, "job counts", "jobs count")
     return (
-        f"{limit}: {job.running - job.expired} do, and {pluralize(job.expired, 'job counts', 'jobs count')} whose "
-        "lease expired, until the next sweep, one every DULY_SWEEP_SECONDS, returns it."
+        f"{limit}: {job.running_jobs - job.expired_leases} do, and {expired} whose lease expired, "
+        "until the next sweep, one every DULY_SWEEP_SECONDS, returns it."
     )
 
 
 def describe_no_live_worker(job: JobSituation) -> str:
     """Describe a due job without any live worker."""
-    return f"It {format_due(job)}, and {describe_no_worker(job.stopping)}; start one: duly worker."
+    return f"It {format_due(job)}, and {describe_no_worker(job.stopping_workers)}; start one: duly worker."
 
 
 def describe_not_handled(job: JobSituation) -> str:
     """Describe a due job that no live worker has a handler for."""
-    workers = format_live_workers(job.workers)
+    workers = format_live_workers(job.live_workers)
     return (
         f"It {format_due(job)}, and of {workers} none performs jobs of the type {job.type} in the queue {job.queue}; "
         f"start one whose app declares it: duly worker --app module:app."
@@ -349,7 +255,7 @@ def describe_slots_taken(job: JobSituation) -> str:
     handlers = format_names(job.handlers)
     return (
         f"It {format_due(job)}, and the {job.slots} slots of {handlers}, which could perform it, are taken: "
-        f"{job.busy} jobs run there{f', and {format_jobs_ahead(job)}' if job.ahead else ''}."
+        f"{job.busy_slots} jobs run there{f', and {format_jobs_ahead(job)}' if job.jobs_ahead else ''}."
     )
 
 
@@ -365,7 +271,7 @@ def describe_locked(job: JobSituation) -> str:
 
 def describe_behind(job: JobSituation) -> str:
     """Describe a due job behind others."""
-    free = max(job.slots - job.busy, 0)
+    free = max(job.slots - job.busy_slots, 0)
     return (
         f"It {format_due(job)}, and {format_jobs_ahead(job)}, by priority or because their type has waited longer: "
         f"{pluralize(free, 'slot', 'slots')} of {format_names(job.handlers)} {'is' if free == 1 else 'are'} free."
@@ -389,23 +295,23 @@ CAUSES: Sequence[Cause[JobReason, JobSituation]] = (
     Cause(JobReason.EXPIRED, lambda job: job.is_expired, describe_swept),
     Cause(
         JobReason.HOLDER_GONE,
-        lambda job: job.status is JobStatus.RUNNING and job.holder_gone_at is not None,
+        lambda job: job.status is JobStatus.RUNNING and job.holder_last_seen_at is not None,
         describe_holder_gone,
     ),
     Cause(
-        JobReason.ASKED_TO_STOP,
+        JobReason.CANCEL_REQUESTED,
         lambda job: job.status is JobStatus.RUNNING and job.cancel_requested_at is not None,
-        describe_asked_to_stop,
+        describe_cancel_requested,
     ),
     Cause(JobReason.RUNNING, has_status(JobStatus.RUNNING), describe_running),
     # It waits for its time.
     Cause(
         JobReason.CLOCK_SET_BACK,
-        lambda job: job.is_early and job.last_at is not None and job.last_at >= job.run_at,
+        lambda job: job.is_early and job.last_event_at is not None and job.last_event_at >= job.run_at,
         describe_clock_set_back,
     ),
-    Cause(JobReason.BACKING_OFF, lambda job: job.is_early and job.last_reason == "retry", describe_backing_off),
-    Cause(JobReason.SNOOZED, lambda job: job.is_early and job.last_reason == "later", describe_snoozed),
+    Cause(JobReason.BACKING_OFF, lambda job: job.is_early and job.last_event_reason == "retry", describe_backing_off),
+    Cause(JobReason.SNOOZED, lambda job: job.is_early and job.last_event_reason == "later", describe_snoozed),
     Cause(JobReason.DELAYED, lambda job: job.is_early, describe_delayed),
     # It waits for a person to resume it.
     Cause(JobReason.QUEUE_AND_TYPE_PAUSED, lambda job: len(job.pauses) > 1, describe_paused),
@@ -413,12 +319,16 @@ CAUSES: Sequence[Cause[JobReason, JobSituation]] = (
     Cause(JobReason.TYPE_PAUSED, has_pause(queue=False, type=True), describe_paused),
     Cause(JobReason.TYPE_IN_QUEUE_PAUSED, has_pause(queue=True, type=True), describe_paused),
     # It waits for a worker, or for other jobs to finish.
-    Cause(JobReason.NO_WORKER, lambda job: not job.workers, describe_no_live_worker),
+    Cause(JobReason.NO_WORKER, lambda job: not job.live_workers, describe_no_live_worker),
     Cause(JobReason.NOT_HANDLED, lambda job: not job.handlers, describe_not_handled),
-    Cause(JobReason.LIMIT_REACHED, lambda job: job.limit is not None and job.running >= job.limit, describe_limit),
+    Cause(
+        JobReason.LIMIT_REACHED,
+        lambda job: job.concurrency is not None and job.running_jobs >= job.concurrency,
+        describe_limit,
+    ),
     Cause(JobReason.SLOTS_TAKEN, lambda job: not job.free_handlers, describe_slots_taken),
-    Cause(JobReason.LOCKED, lambda job: job.is_locked or (not job.is_next_seen and not job.ahead), describe_locked),
-    Cause(JobReason.BEHIND_OTHERS, lambda job: not job.is_next_seen, describe_behind),
+    Cause(JobReason.LOCKED, lambda job: job.is_locked or (not job.is_next and not job.jobs_ahead), describe_locked),
+    Cause(JobReason.BEHIND_OTHERS, lambda job: not job.is_next, describe_behind),
     # It waits for nothing.
     Cause(JobReason.DUE, lambda _: True, describe_due),
 )
@@ -466,4 +376,4 @@ def format_options(pause: JobLimit) -> str:
 
 def format_jobs_ahead(job: JobSituation) -> str:
     """Format how many due jobs go first."""
-    return format_ahead(job.ahead, "due job", "due jobs")
+    return format_ahead(job.jobs_ahead, "due job", "due jobs")

@@ -54,8 +54,8 @@ def log_hook_error(context: Context, hook_error: Exception) -> None:
     log.error("job.failure_hook_failed", job=str(context.job_id), type=context.type, exc_info=hook_error)
 
 
-def stored_message(failure: Failed | GiveUp, api_role: str) -> str:
-    """Return the message of a failure as it is stored; for a missing privilege, with the grant that fixes it."""
+def build_stored_message(failure: Failed | GiveUp, api_role: str) -> str:
+    """Build the message of a failure that is stored; for a missing privilege, with the grant that fixes it."""
     if not isinstance(failure.error, errors.InsufficientPrivilege):
         return failure.message
     advice = f"; handlers act as {api_role}: grant the privilege to {api_role}"

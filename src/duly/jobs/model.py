@@ -1,4 +1,8 @@
-"""Value types of jobs, their events and limits."""
+"""Value types of jobs, their events and limits.
+
+The contract's column `attempt` counts retries: 0 is the first attempt. Ours, `starts`, counts attempts from 1; one
+that was released or snoozed is not counted. `attempt` is `starts - 1`; texts say "attempt {starts} of {max_attempts}".
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -65,7 +69,7 @@ class TypeInQueue(NamedTuple):
 
 
 class Floor(NamedTuple):
-    """A lower bound for claims of one job type in a queue: due jobs of this priority before it were claimed already."""
+    """Where the next claim of a type in a queue may begin: due jobs of this priority before it were claimed already."""
 
     priority: int
     run_at: datetime
@@ -74,7 +78,7 @@ class Floor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """Retry and retention options; a repeated request with the same key may differ in them."""
+    """Retry and retention options; a repeated request with the same idempotency key may differ in them."""
 
     priority: int = 0
     max_attempts: int = 5
@@ -85,16 +89,16 @@ class JobOptions:
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """A request to enqueue a job, which its key identifies. Due at `run_at`, after `delay_seconds`, or now."""
+    """A request to enqueue a job: due at `run_at`, after `delay_seconds`, or now. Its idempotency key identifies it."""
 
     org: UUID
     type: str
     payload: Mapping[str, Json] = field(default_factory=dict[str, Json])
     queue: str = "default"
-    key: str | None = None
+    idempotency_key: str | None = None
     run_at: datetime | None = None
     delay_seconds: float | None = None
-    requested_by: str | None = None  # on whose behalf, as the caller claims
+    requested_by: str | None = None  # on behalf of whom, as the caller states
     actor: str | None = None  # the authenticated caller
     options: JobOptions = field(default_factory=JobOptions)
 
@@ -120,7 +124,7 @@ class Job:
     type: str
     queue: str
     status: JobStatus
-    attempt: int
+    attempt: int  # retries so far
     max_attempts: int
     backoff_policy: BackoffPolicy
     backoff_base_seconds: float
@@ -132,8 +136,8 @@ class Job:
     result: Json = None  # None in a list too
     run_at: datetime
     timeout_seconds: float | None
-    starts: int
-    snoozes: int
+    starts: int  # attempts so far
+    snoozes: int  # how often its handler returned `Later`
     lease_owner: str | None
     lease_expires_at: datetime | None
     cancel_requested_at: datetime | None
@@ -182,7 +186,7 @@ class JobLimit:
 
     queue: str
     type: str
-    limit: int | None
+    concurrency: int | None  # at most so many jobs of the type run at once, over all workers
     paused_at: datetime | None
     paused_by: str | None
 
@@ -200,18 +204,19 @@ class DeadLetterFilter:
 
 
 def floors_after(rows: Iterable[Mapping[str, Any]]) -> dict[TypeInQueue, Floor]:
-    """Compute where the next claim of each job type may begin, after a claim that returned these rows.
+    """Compute where the next claim of each type in a queue may begin, after a claim that returned these rows.
 
-    A job type whose rows had several priorities gets no floor. A floor hides jobs that are inserted below it, such as
+    A type whose rows had several priorities gets no floor. A floor hides jobs that are inserted below it, such as
     one whose transaction committed late, so a caller must also claim without floors: once a second, and whenever a
     claim returned fewer rows than its limit.
     """
     floors: dict[TypeInQueue, Floor] = {}
     mixed: set[TypeInQueue] = set()
     for row in rows:
-        job_type, floor = TypeInQueue(row["queue"], row["type"]), Floor(row["priority"], row["run_at"], row["id"])
-        known = floors.setdefault(job_type, floor)
+        type_in_queue = TypeInQueue(row["queue"], row["type"])
+        floor = Floor(row["priority"], row["run_at"], row["id"])
+        known = floors.setdefault(type_in_queue, floor)
         if known.priority != floor.priority:
-            mixed.add(job_type)
-        floors[job_type] = max(known, floor)
-    return {job_type: floor for job_type, floor in floors.items() if job_type not in mixed}
+            mixed.add(type_in_queue)
+        floors[type_in_queue] = max(known, floor)
+    return {type_in_queue: floor for type_in_queue, floor in floors.items() if type_in_queue not in mixed}

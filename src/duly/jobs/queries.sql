@@ -1,33 +1,8 @@
--- Jobs: enqueue, claim, settle and release, control, read.
+-- Jobs: claim, settle and release, control, read.
 --
 -- Settling works on batches and is fenced by the owner, in the form of lease/lease.sql: each row is looked up by its key,
 -- in the order of the keys; lease_expires_at, which no other index has, tells that it is leased. A job with a cancel
 -- request never goes back to the queue: it is canceled instead.
-
--- Enqueue ---------------------------------------------------------------------------------------------------------------
-
--- name: enqueue
--- The unique index on (org, key) decides between concurrent requests; `outcome` is created or existing.
-select id, outcome from ledger.enqueue(
-    org => %(org)s, type => %(type)s, payload => %(payload)s, key => %(key)s, queue => %(queue)s,
-    priority => %(priority)s, run_at => %(run_at)s, delay_seconds => %(delay_seconds)s,
-    max_attempts => %(max_attempts)s, backoff_policy => %(backoff_policy)s,
-    backoff_base_seconds => %(backoff_base_seconds)s, backoff_cap_seconds => %(backoff_cap_seconds)s,
-    timeout_seconds => %(timeout_seconds)s, retain_for => make_interval(secs => %(retain_seconds)s),
-    requested_by => %(requested_by)s, actor => %(actor)s
-);
-
--- name: enqueue_many
--- Many jobs of one type in one statement, all or none; rows come in the order of the payloads.
-select id, outcome from ledger.enqueue_many(
-    org => %(org)s, type => %(type)s, payloads => %(payloads)s::jsonb[], keys => %(keys)s::text[], queue => %(queue)s,
-    priorities => %(priorities)s::integer[], run_ats => %(run_ats)s::timestamptz[], delay_seconds => %(delay_seconds)s,
-    max_attempts => %(max_attempts)s, backoff_policy => %(backoff_policy)s,
-    backoff_base_seconds => %(backoff_base_seconds)s, backoff_cap_seconds => %(backoff_cap_seconds)s,
-    timeout_seconds => %(timeout_seconds)s, retain_for => make_interval(secs => %(retain_seconds)s),
-    requested_by => %(requested_by)s, actor => %(actor)s
-)
-order by nth;
 
 -- Claim -----------------------------------------------------------------------------------------------------------------
 
@@ -197,12 +172,12 @@ select key from settled;
 -- Control ---------------------------------------------------------------------------------------------------------------
 
 -- name: cancel_job
--- A queued job is canceled at once. A running one is asked to stop and keeps its lease until it is settled; with `now` it
--- is canceled at once, and its worker finds the lease lost. Its key is freed only with release_key.
+-- A queued job is canceled at once. A running one gets a cancel request and keeps its lease until it is settled; with
+-- `now` it is canceled at once, and its worker finds the lease lost. release_key frees its idempotency key.
 select ledger.cancel(%(org)s, %(job_id)s, %(actor)s, now => %(now)s, release_key => %(release_key)s);
 
--- name: retry_job
--- A dead letter goes back to the queue with all its attempts; the event records who did it.
+-- name: requeue_dead_letter
+-- Redrive one: a dead letter goes back to the queue with all its attempts; the event records who did it.
 select ledger.retry(%(org)s, %(job_id)s, %(actor)s);
 
 -- name: count_dead_letters
@@ -216,44 +191,12 @@ where org_id = %(org)s and status = 'dead_letter'
     and (%(finished_from)s::timestamptz is null or finished_at >= %(finished_from)s::timestamptz)
     and (%(finished_before)s::timestamptz is null or finished_at < %(finished_before)s::timestamptz);
 
--- name: redrive
--- Matching dead letters go back to the queue, oldest first, up to the limit; locked rows are skipped.
+-- name: requeue_dead_letters
+-- Redrive many: matching dead letters go back to the queue, oldest first, up to the limit; locked rows are skipped.
 select redrive as id from ledger.redrive(
     %(org)s, %(limit)s, %(actor)s, type => %(type)s, queue => %(queue)s, code => %(code)s,
     finished_from => %(finished_from)s, finished_before => %(finished_before)s
 );
-
--- name: pause
--- No job of this queue, type or both is claimed until it is resumed; running jobs go on. A second pause changes nothing.
-insert into ledger.job_limit as l (queue, type, paused_at, paused_by)
-values (%(queue)s, %(type)s, duly.clock(), %(actor)s)
-on conflict (queue, type) do update
-set paused_at = coalesce(l.paused_at, excluded.paused_at),
-    paused_by = case when l.paused_at is null then excluded.paused_by else l.paused_by end
-returning l.paused_at;
-
--- name: resume
--- Returns no row when it was not paused.
-update ledger.job_limit
-set paused_at = null, paused_by = null
-where queue = %(queue)s and type = %(type)s and paused_at is not null
-returning queue, type;
-
--- name: set_limit
--- How many jobs of a type may run at once; null lifts the limit. It applies to claims that begin after this commits.
-insert into ledger.job_limit (type, most)
-select %(type)s, %(limit)s::bigint
-where %(limit)s::bigint is not null or exists (select from ledger.job_limit where queue = '*' and type = %(type)s)
-on conflict (queue, type) do update set most = excluded.most
-where job_limit.most is distinct from excluded.most;
-
--- name: list_limits
--- All pauses and limits.
-select queue, type, most as "limit", paused_at, paused_by
-from ledger.job_limit
-where paused_at is not null or most is not null
-order by queue, type
-limit %(limit)s;
 
 -- name: wake_workers
 -- A hint that a job is due; workers also poll.

@@ -1,4 +1,4 @@
-"""One small function per statement of `queries.sql`.
+"""One small function per statement of `queries.sql`: claim, settle and release, control, read.
 
 The functions that settle or release jobs take leases and return the keys that are still ours, whether this call settled
 them or an earlier one whose answer was lost; the other leases are lost. A failure and a sweep are two statements, which
@@ -18,6 +18,7 @@ from psycopg.types.json import Jsonb
 
 from duly.canonical_json import Json
 from duly.crashpoint import crashpoint
+from duly.db.error_table import BY_CONSTRAINT
 from duly.db.id_prefix import CANDIDATES_LIMIT, IdPrefix
 from duly.db.queries import load_queries
 from duly.db.rows import (
@@ -26,99 +27,28 @@ from duly.db.rows import (
     execute,
     find_row,
     find_value,
-    get_row,
     get_rows,
     get_rows_unprepared,
     get_value,
 )
 from duly.jobs.model import (
-    ANY,
     MAX_SNOOZES,
     TOO_MANY_SNOOZES,
     DeadLetterFilter,
     Floor,
     Job,
     JobEvent,
-    JobLimit,
-    JobOptions,
-    JobRequest,
     JobStatus,
     TypeInQueue,
-    check_time_zone,
 )
 from duly.jobs.states import JOB
 from duly.lease.operations import Lease, find_settled, keys_and_owners, settle_many
 from duly.lease.owner import new_owner
-from duly.outcomes import clean_text, invalid_result
+from duly.outcomes import clean_text
 
 SQL = load_queries(__file__)
 RESULT_RULE = "ck_job__result"
-KEY_REUSED = "DU002"  # SQLSTATE of an idempotency key that was used for another request
 FIRST_PAGE = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
-
-
-# Enqueue --------------------------------------------------------------------------------------------------------------
-
-
-async def enqueue(connection: Connection, request: JobRequest) -> Row:
-    """Enqueue a job, or find the one of the same request: return its id, and `created` or `existing`."""
-    return await get_row(connection, SQL.enqueue, **enqueue_parameters(request))
-
-
-def enqueue_parameters(request: JobRequest) -> dict[str, object]:
-    """Build the parameters of `enqueue`."""
-    return {
-        "org": request.org,
-        "type": request.type,
-        "payload": Jsonb(request.payload),
-        "queue": request.queue,
-        "key": request.key,
-        "run_at": request.run_at,
-        "delay_seconds": request.delay_seconds,
-        "requested_by": request.requested_by,
-        "actor": request.actor,
-        "priority": request.options.priority,
-        **policy_parameters(request.options),
-    }
-
-
-async def enqueue_many(
-    connection: Connection,
-    request: JobRequest,
-    payloads: Sequence[Mapping[str, Json]],
-    keys: Sequence[str | None] | None = None,
-    run_ats: Sequence[datetime] | None = None,
-) -> Sequence[Row]:
-    """Enqueue jobs that differ from this request in payload, key and time; return rows in the order of the payloads."""
-    for run_at in run_ats or ():
-        check_time_zone(run_at)
-    return await get_rows(
-        connection,
-        SQL.enqueue_many,
-        org=request.org,
-        type=request.type,
-        payloads=[json.dumps(payload) for payload in payloads],  # as text: binding Jsonb objects one by one is slower
-        queue=request.queue,
-        keys=None if keys is None else list(keys),
-        run_ats=None if run_ats is None else list(run_ats),
-        delay_seconds=request.delay_seconds,
-        requested_by=request.requested_by,
-        actor=request.actor,
-        priorities=[request.options.priority] * len(payloads) if request.options.priority else None,
-        **policy_parameters(request.options),
-    )
-
-
-def policy_parameters(options: JobOptions) -> dict[str, object]:
-    """Build the parameters for retries and retention."""
-    return {
-        "max_attempts": options.max_attempts,
-        "backoff_policy": options.backoff.policy.value,
-        "backoff_base_seconds": options.backoff.base_seconds,
-        "backoff_cap_seconds": options.backoff.cap_seconds,
-        "timeout_seconds": options.timeout_seconds,
-        "retain_seconds": options.retain_seconds,
-    }
 
 
 # Claim ----------------------------------------------------------------------------------------------------------------
@@ -173,7 +103,7 @@ async def record_progress(connection: Connection, lease: Lease, stage: str | Non
 async def settle_done(connection: Connection, leases: Sequence[Lease], results: Sequence[Json]) -> frozenset[UUID]:
     """Settle succeeded jobs with their results; None stores none."""
     rows = get_rows(connection, SQL.settle_done, **done_parameters(leases, results))
-    return await settle(connection, leases, rows)
+    return await run_repeatable(connection, leases, rows)
 
 
 async def complete(connection: Connection, lease: Lease, result: Json, worker: str | None) -> None:
@@ -202,7 +132,7 @@ def translate_result_errors() -> Generator[None, None, None]:
         yield
     except CheckViolation as error:
         if error.diag.constraint_name == RESULT_RULE:
-            raise invalid_result("$: it is too large as the database stores it") from error
+            raise BY_CONSTRAINT[RESULT_RULE]() from error
         raise
 
 
@@ -219,7 +149,7 @@ async def snooze(connection: Connection, leases: Sequence[Lease], seconds: Seque
 async def release(connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
     """Release unfinished jobs without counting a start: another worker can claim them at once."""
     crashpoint("before_release")
-    released = await settle(connection, leases, requeue(connection, leases, [None] * len(leases)))
+    released = await run_repeatable(connection, leases, requeue(connection, leases, [None] * len(leases)))
     crashpoint("after_release")
     return released
 
@@ -330,7 +260,9 @@ async def mark_expired(connection: Connection, keys: Sequence[UUID] | None, limi
     return await get_rows(connection, SQL.mark_expired, keys=None if keys is None else list(keys), limit=limit)
 
 
-async def settle(connection: Connection, leases: Sequence[Lease], rows: Awaitable[Sequence[Row]]) -> frozenset[UUID]:
+async def run_repeatable(
+    connection: Connection, leases: Sequence[Lease], rows: Awaitable[Sequence[Row]]
+) -> frozenset[UUID]:
     """Run a settling statement; return the keys it settled, and those an earlier call of the same owner settled."""
     settled = await run_settling(rows)
     return settled if len(settled) == len(leases) else settled | await find_settled(connection, leases)
@@ -351,7 +283,7 @@ async def run_settling(rows: Awaitable[Sequence[Row]]) -> frozenset[UUID]:
 async def cancel_job(
     connection: Connection, org: UUID, job_id: UUID, actor: str | None, *, now: bool = False, release_key: bool = False
 ) -> JobStatus | None:
-    """Cancel a queued job, ask a running one to stop, or cancel it `now`; return its status, None if unchanged.
+    """Cancel a queued job, request that a running one stops, or cancel it `now`; return its status, None if unchanged.
 
     `release_key` frees the idempotency key of the job that this call, or an earlier one, canceled.
     """
@@ -366,9 +298,9 @@ async def erase_job(connection: Connection, org: UUID, job_id: UUID, actor: str,
     return bool(await find_value(connection, SQL.erase_job, org=org, job_id=job_id, actor=actor, reason=reason))
 
 
-async def retry_job(connection: Connection, org: UUID, job_id: UUID, actor: str | None) -> bool:
-    """Put a dead letter back in the queue; False when the job is none."""
-    return bool(await find_value(connection, SQL.retry_job, org=org, job_id=job_id, actor=actor))
+async def requeue_dead_letter(connection: Connection, org: UUID, job_id: UUID, actor: str | None) -> bool:
+    """Put one dead letter back in the queue; False when the job is none."""
+    return bool(await find_value(connection, SQL.requeue_dead_letter, org=org, job_id=job_id, actor=actor))
 
 
 async def count_dead_letters(connection: Connection, matching: DeadLetterFilter) -> int:
@@ -376,32 +308,12 @@ async def count_dead_letters(connection: Connection, matching: DeadLetterFilter)
     return await get_value(connection, SQL.count_dead_letters, **asdict(matching))
 
 
-async def redrive(
+async def requeue_dead_letters(
     connection: Connection, matching: DeadLetterFilter, actor: str | None, limit: int = 1000
 ) -> Sequence[UUID]:
     """Put up to `limit` matching dead letters back in the queue; return their ids."""
-    rows = await get_rows(connection, SQL.redrive, **asdict(matching), actor=actor, limit=limit)
+    rows = await get_rows(connection, SQL.requeue_dead_letters, **asdict(matching), actor=actor, limit=limit)
     return [row["id"] for row in rows]
-
-
-async def pause(connection: Connection, actor: str | None, *, queue: str = ANY, type: str = ANY) -> datetime:  # noqa: A002
-    """Pause a queue, a type, or a type in a queue; return since when it is paused."""
-    return await get_value(connection, SQL.pause, queue=queue, type=type, actor=actor)
-
-
-async def resume(connection: Connection, *, queue: str = ANY, type: str = ANY) -> bool:  # noqa: A002
-    """Resume after a pause; return False when there was none."""
-    return bool(await find_row(connection, SQL.resume, queue=queue, type=type))
-
-
-async def set_limit(connection: Connection, type: str, limit: int | None) -> bool:  # noqa: A002
-    """Limit the running jobs of a type, None lifts the limit; return False when nothing changed."""
-    return bool(await execute(connection, SQL.set_limit, type=type, limit=limit))
-
-
-async def list_limits(connection: Connection, limit: int = 1000) -> Sequence[JobLimit]:
-    """List all pauses and limits."""
-    return [JobLimit(**row) for row in await get_rows(connection, SQL.list_limits, limit=limit)]
 
 
 async def wake_workers(connection: Connection) -> None:
@@ -447,7 +359,7 @@ async def list_jobs(
     before: tuple[datetime, UUID] = FIRST_PAGE,
     limit: int = 100,
 ) -> Sequence[Job]:
-    """List jobs before a sort key, newest first."""
+    """List jobs after a cursor, newest first; `before` is the sort key that the cursor encodes."""
     rows = await get_rows_unprepared(
         connection,
         SQL.list_jobs,

@@ -1,6 +1,6 @@
 """The operations that entry points call: enqueue, read and control jobs. Each is one short transaction of one org."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -8,13 +8,14 @@ from uuid import UUID
 
 from duly.canonical_json import checked_json
 from duly.db.clock import get_current_time
+from duly.db.error_table import translate_errors
 from duly.db.id_prefix import IdPrefix, resolve_single_match
 from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.errors import IllegalMove, InvalidArgument, NotFound
 from duly.jobs import repository
-from duly.jobs.drivers import creation_from_row, translate_errors
-from duly.jobs.model import ANY, DeadLetterFilter, Job, JobEvent, JobLimit, JobRequest, JobStatus
+from duly.jobs.enqueue import creation_from_row, insert_job
+from duly.jobs.model import DeadLetterFilter, Job, JobEvent, JobRequest, JobStatus
 from duly.outcomes import Created, Creation, Existing
 from duly.paging import Page, build_page, checked_limit, decode_cursor
 
@@ -30,8 +31,8 @@ async def enqueue(pool: Pool, request: JobRequest) -> Creation[Job]:
     checked_json(request.payload)
     with translate_errors():
         async with tenant_transaction(pool, request.org) as connection:
-            creation = creation_from_row(await repository.enqueue(connection, request))
-            job = await get_visible(connection, request.org, creation.row)
+            creation = creation_from_row(await insert_job(connection, request))
+            job = await get_tenant_job(connection, request.org, creation.row)
     return Created(job) if isinstance(creation, Created) else Existing(job)
 
 
@@ -41,7 +42,7 @@ async def enqueue(pool: Pool, request: JobRequest) -> Creation[Job]:
 async def get_job(pool: Pool, org: UUID, job_id: UUID) -> Job:
     """Return a job of this org, or raise NotFound."""
     async with tenant_transaction(pool, org) as connection:
-        return await get_visible(connection, org, job_id)
+        return await get_tenant_job(connection, org, job_id)
 
 
 async def find_traceback(pool: Pool, org: UUID, job_id: UUID) -> str | None:
@@ -93,7 +94,7 @@ async def list_events(
     """Return a page of a job's log, in order."""
     after = 0 if cursor is None else decode_cursor(cursor, int)[0]
     async with tenant_transaction(pool, org) as connection:
-        await get_visible(connection, org, job_id)
+        await get_tenant_job(connection, org, job_id)
         rows = await repository.list_events(connection, org, job_id, after_seq=after, limit=checked_limit(limit) + 1)
     return build_page(rows, limit, lambda event: (event.seq,))
 
@@ -104,19 +105,19 @@ async def list_events(
 async def cancel(
     pool: Pool, org: UUID, job_id: UUID, actor: str | None, *, now: bool = False, release_key: bool = False
 ) -> Job:
-    """Cancel a queued job, ask a running one to stop, or cancel it `now`; IllegalMove when it is terminal.
+    """Cancel a queued job, request that a running one stops, or cancel it `now`; IllegalMove when it is finished.
 
     `release_key` also frees its idempotency key for another request; this works on a canceled job too, and repeatedly.
     """
     async with tenant_transaction(pool, org) as connection:
         status = await repository.cancel_job(connection, org, job_id, actor, now=now, release_key=release_key)
-        job = await get_visible(connection, org, job_id)
+        job = await get_tenant_job(connection, org, job_id)
     if status is None and release_key and job.status is JobStatus.CANCELED:
         return job
     if status is None and job.status is JobStatus.RUNNING:
         raise IllegalMove(
-            f"job {job_id} is running, and its key can be released only once it is canceled: cancel it at once (now), "
-            "or cancel it and release the key when it has stopped"
+            f"job {job_id} is running, and its idempotency key can be released only once it is canceled: cancel it at "
+            "once (now), or cancel it and release the key when it has stopped"
         )
     if status is None:
         raise IllegalMove(f"job {job_id} is {job.status} and cannot be cancelled: it is finished")
@@ -130,18 +131,18 @@ async def erase(pool: Pool, org: UUID, job_id: UUID, actor: str, reason: str | N
     async with tenant_transaction(pool, org) as connection:
         if await repository.erase_job(connection, org, job_id, actor, reason):
             return
-        job = await get_visible(connection, org, job_id)
+        job = await get_tenant_job(connection, org, job_id)
     fix = f"cancel it first (duly jobs cancel {job_id} --now)"
     raise IllegalMove(f"job {job_id} is {job.status} and cannot be erased: {fix}")
 
 
-async def retry(pool: Pool, org: UUID, job_id: UUID, actor: str | None) -> Job:
-    """Put a dead letter back in the queue with all its attempts; IllegalMove for other jobs."""
+async def redrive_job(pool: Pool, org: UUID, job_id: UUID, actor: str | None) -> Job:
+    """Put one dead letter back in the queue with all its attempts; IllegalMove for other jobs."""
     async with tenant_transaction(pool, org) as connection:
-        is_redriven = await repository.retry_job(connection, org, job_id, actor)
-        job = await get_visible(connection, org, job_id)
+        is_redriven = await repository.requeue_dead_letter(connection, org, job_id, actor)
+        job = await get_tenant_job(connection, org, job_id)
         if not is_redriven:
-            raise IllegalMove(f"job {job_id} is {job.status} and cannot be retried: only a dead_letter can")
+            raise IllegalMove(f"job {job_id} is {job.status} and cannot be put back in the queue: it is no dead letter")
         await repository.wake_workers(connection)
     return job
 
@@ -152,50 +153,26 @@ async def count_dead_letters(pool: Pool, matching: DeadLetterFilter) -> int:
         return await repository.count_dead_letters(connection, matching)
 
 
-async def redrive(
+async def redrive_jobs(
     pool: Pool, matching: DeadLetterFilter, actor: str | None, on_progress: Callable[[int], None] = lambda _: None
 ) -> int:
-    """Put all matching dead letters back in the queue, in batches; those that die meanwhile are not redriven again.
+    """Put all matching dead letters back in the queue, in batches, except those that fail again meanwhile.
 
     Returns how many; calls `on_progress` with the number so far after each batch.
     """
-    began = await get_current_time(pool)
-    until = min(matching.finished_before, began) if matching.finished_before else began
-    bounded = replace(matching, finished_before=until)
+    now = await get_current_time(pool)
+    finished_before = min(matching.finished_before, now) if matching.finished_before else now
+    bounded = replace(matching, finished_before=finished_before)
     redriven = 0
     while True:
         async with tenant_transaction(pool, matching.org) as connection:
-            rows = await repository.redrive(connection, bounded, actor, REDRIVE_BATCH_SIZE)
-            if rows:
+            requeued = await repository.requeue_dead_letters(connection, bounded, actor, REDRIVE_BATCH_SIZE)
+            if requeued:
                 await repository.wake_workers(connection)
-        redriven += len(rows)
+        redriven += len(requeued)
         on_progress(redriven)
-        if len(rows) < REDRIVE_BATCH_SIZE:
+        if len(requeued) < REDRIVE_BATCH_SIZE:
             return redriven
-
-
-async def pause(pool: Pool, actor: str | None, *, queue: str = ANY, type: str = ANY) -> datetime:  # noqa: A002
-    """Pause a queue, a type, or a type in a queue; return since when it is paused."""
-    check_pause_target(queue, type)
-    with translate_errors():
-        async with pool.transaction() as connection:
-            return await repository.pause(connection, actor, queue=queue, type=type)
-
-
-async def list_limits(pool: Pool) -> Sequence[JobLimit]:
-    """List all pauses and limits."""
-    async with pool.transaction() as connection:
-        return await repository.list_limits(connection)
-
-
-async def resume(pool: Pool, *, queue: str = ANY, type: str = ANY) -> bool:  # noqa: A002
-    """Resume after a pause; return False when there was none."""
-    check_pause_target(queue, type)
-    async with pool.transaction() as connection:
-        is_resumed = await repository.resume(connection, queue=queue, type=type)
-        if is_resumed:
-            await repository.wake_workers(connection)
-    return is_resumed
 
 
 # Helpers --------------------------------------------------------------------------------------------------------------
@@ -209,14 +186,8 @@ async def tenant_transaction(pool: Pool, org: UUID) -> AsyncGenerator[Connection
         yield connection
 
 
-async def get_visible(connection: Connection, org: UUID, job_id: UUID) -> Job:
+async def get_tenant_job(connection: Connection, org: UUID, job_id: UUID) -> Job:
     """Return a job of this org, or raise NotFound."""
     if job := await repository.find_job(connection, org, job_id):
         return job
     raise NotFound(f"there is no job {job_id}")
-
-
-def check_pause_target(queue: str, type: str) -> None:  # noqa: A002
-    """Raise InvalidArgument unless a pause names a queue or a type."""
-    if queue == type == ANY:
-        raise InvalidArgument("name a queue, a type, or both; to pause everything, stop the workers")

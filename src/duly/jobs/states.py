@@ -4,7 +4,8 @@ A failure is two transitions in one transaction: running to failed, which keeps 
 owner, to queued or dead_letter. So no committed row is `failed`, unless another program wrote it.
 
 The column `said` holds the detail that a statement adds to the event of its transition: who, why, which error. The
-guard keeps it for one transition only: without a transition, or without a new detail, it is set to null.
+guard keeps it for one transition only: without a transition, or without a new detail, it is set to null. Progress may
+repeat its detail: a new `progressed_at` shows that the statement wrote it again.
 """
 
 from duly.lease.operations import LeaseTable
@@ -120,7 +121,7 @@ JOB_MACHINE = StateMachine(
         "    raise exception 'the key of job % stays its own until it is canceled and the key released', old.id",
         "        using errcode = 'DU001';",
         "end if;",
-        "if new.said is not distinct from old.said then",
+        "if new.said is not distinct from old.said and new.progressed_at is not distinct from old.progressed_at then",
         "    new.said := null;",
         "end if;",
         "new.updated_at := duly.clock();",

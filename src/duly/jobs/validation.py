@@ -26,13 +26,13 @@ POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR
 # Options --------------------------------------------------------------------------------------------------------------
 
 
-def check_options(subject: str, given: Collection[str], known: Collection[str], elsewhere: dict[str, str]) -> None:
-    """Raise InvalidArgument for an unknown option, suggesting the closest known name."""
+def check_options(subject: str, given: Collection[str], known: Collection[str], hints: dict[str, str]) -> None:
+    """Raise InvalidArgument for an unknown option, with its hint or the closest known name."""
     for name in given:
         if name in known:
             continue
-        if name in elsewhere:
-            raise InvalidArgument(f"unknown option {name} of {subject}; {elsewhere[name]}")
+        if name in hints:
+            raise InvalidArgument(f"unknown option {name} of {subject}; {hints[name]}")
         nearest = get_close_matches(name.lower(), sorted(known), n=1)
         fix = f"did you mean {nearest[0]}?" if nearest else f"options are {', '.join(sorted(known))}"
         raise InvalidArgument(f"unknown option {name} of {subject}; {fix}")
@@ -42,7 +42,7 @@ def check_options(subject: str, given: Collection[str], known: Collection[str], 
 
 
 def parse_options(
-    job_type: str,
+    type_name: str,
     *,
     queue: str,
     max_attempts: int,
@@ -52,17 +52,17 @@ def parse_options(
     retain: Duration,
 ) -> JobOptions:
     """Validate the options of a declaration; InvalidArgument names the type, the option and its value."""
-    check_name(f"job type {job_type!r}", job_type)
-    owner = f"of the job type '{job_type}'"
-    check_name(f"queue={queue!r} {owner}", queue)
-    check_integer(f"max_attempts={max_attempts!r} {owner}", max_attempts, 1, 1000)
-    check_integer(f"priority={priority!r} {owner}", priority, -100, 100)
-    seconds = None if timeout is None else parse_seconds(f"timeout={timeout!r} {owner}", timeout)
+    check_name(f"job type {type_name!r}", type_name)
+    of_type = f"of the job type '{type_name}'"
+    check_name(f"queue={queue!r} {of_type}", queue)
+    check_integer(f"max_attempts={max_attempts!r} {of_type}", max_attempts, 1, 1000)
+    check_integer(f"priority={priority!r} {of_type}", priority, -100, 100)
+    seconds = None if timeout is None else parse_seconds(f"timeout={timeout!r} {of_type}", timeout)
     if seconds == 0:
-        raise InvalidArgument(f"timeout={timeout!r} {owner}: must be more than 0; leave it out for no limit")
-    retain_seconds = parse_seconds(f"retain={retain!r} {owner}", retain, float("inf"))
+        raise InvalidArgument(f"timeout={timeout!r} {of_type}: must be more than 0; leave it out for no limit")
+    retain_seconds = parse_seconds(f"retain={retain!r} {of_type}", retain, float("inf"))
     if not DAY_SECONDS <= retain_seconds <= MAX_RETAIN_SECONDS:
-        raise InvalidArgument(f"retain={retain!r} {owner}: must be between 1 day and 3660 days")
+        raise InvalidArgument(f"retain={retain!r} {of_type}: must be between 1 day and 3660 days")
     return JobOptions(priority, max_attempts, parse_backoff(backoff), seconds, retain_seconds)
 
 
@@ -93,17 +93,17 @@ def check_integer(subject: str, number: object, minimum: int, maximum: int) -> N
         raise InvalidArgument(f"{subject}: must be an integer between {minimum} and {maximum}")
 
 
-def check_first_parameter(job_type: str, function: Callable[..., Any]) -> None:
+def check_first_parameter(type_name: str, function: Callable[..., Any]) -> None:
     """Raise InvalidArgument unless the first parameter is the context, by its annotation or its name."""
     first = next(iter(resolve_signature(function).parameters.values()), None)
     if first is None:
         raise InvalidArgument(
-            f"the job type '{job_type}': {function_name(function)} takes no parameters, but a worker calls it with "
+            f"the job type '{type_name}': {function_name(function)} takes no parameters, but a worker calls it with "
             "the job's context; make its first parameter ctx: duly.Context"
         )
     if first.kind not in POSITIONAL or not is_context(first):
         raise InvalidArgument(
-            f"the job type '{job_type}': the first parameter of {function_name(function)} is {first}, but a worker "
+            f"the job type '{type_name}': the first parameter of {function_name(function)} is {first}, but a worker "
             "calls it with the job's context; make its first parameter ctx: duly.Context"
         )
 

@@ -20,7 +20,8 @@ from duly.errors import InvalidResult
 from duly.executors.call import Call, Executor, executor_for
 from duly.jobs import repository
 from duly.jobs.context import Context, JobDatabase
-from duly.jobs.failures import OnFailure, build_hook_call, stored_message
+from duly.jobs.failures import OnFailure, build_hook_call, build_stored_message
+from duly.jobs.limits import set_concurrency
 from duly.jobs.model import Floor, TypeInQueue, floors_after
 from duly.jobs.states import JOB
 from duly.lease.operations import Lease
@@ -102,7 +103,7 @@ class JobWork(Work):
         """Set or lift the limit of each declared type, as its declaration says."""
         by_type = sorted(self.handlers.values(), key=lambda each: each.type)  # same order in all workers: no deadlock
         for handler in by_type:
-            await repository.set_limit(connection, handler.type, handler.limit)
+            await set_concurrency(connection, handler.type, handler.limit)
 
     def use_handler_pool(self, pool: Pool) -> None:
         """Use this pool for the transactions of handlers."""
@@ -201,7 +202,7 @@ class JobWork(Work):
         if outcome_type is Cancelled:
             return await repository.settle_cancelled(connection, leases)
         settle = repository.settle_given_up if outcome_type is GiveUp else repository.settle_failed
-        messages = [stored_message(each, self.api_role) for each in outcomes]
+        messages = [build_stored_message(each, self.api_role) for each in outcomes]
         tracebacks = [each.traceback for each in outcomes]
         return await settle(connection, leases, [each.code for each in outcomes], messages, tracebacks)
 

@@ -11,7 +11,7 @@ from aiogram.methods.base import TelegramType
 from aiogram.types import LinkPreviewOptions
 from aiohttp import ClientConnectorError, ConnectionTimeoutError
 
-from duly.logging import masked
+from duly.redaction import masked
 
 MAX_TEXT_LENGTH = 4096  # of a message, in UTF-16 code units
 NO_PREVIEW = LinkPreviewOptions(is_disabled=True)

@@ -29,7 +29,7 @@ from duly.db.admin import clone_database, create_database, drop_database, has_da
 from duly.db.embedded import EmbeddedServer
 from duly.db.embedded.locks import hold_shared, is_held
 from duly.db.migrate import migrate
-from duly.db.migrations import names_of
+from duly.db.migrations import names_from_settings
 from duly.db.queries import load_queries
 from duly.errors import NotATestDatabase, Unavailable
 from duly.settings import is_for_tests, load_settings
@@ -110,14 +110,14 @@ def lock_shared(directory: Path) -> int:
 
 
 def is_same_file(descriptor: int, path: Path) -> bool:
-    """Return whether an open file is still the one at this path."""
+    """Check whether an open file is still the one at this path."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), path.stat())
     return False
 
 
 def try_lock_exclusively(lock_descriptor: int) -> bool:
-    """Return whether no other process has the lock; then it is locked exclusively, and new processes wait."""
+    """Lock exclusively, so that new processes wait; return False when another process has the lock."""
     try:
         fcntl.flock(lock_descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -156,7 +156,7 @@ def database_prefix(directory: Path) -> str:
 
 def build_test_template(dsn: str) -> None:
     """Migrate an empty database with the roles of the settings, and install a test clock."""
-    migrate(dsn, names_of(load_settings()))
+    migrate(dsn, names_from_settings(load_settings()))
     with connect(dsn, autocommit=True) as admin:
         install_test_clock(admin)
 

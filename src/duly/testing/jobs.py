@@ -33,7 +33,7 @@ from duly.db.rows import Connection, Row, find_value
 from duly.errors import InvalidArgument, Misconfigured
 from duly.jobs import repository
 from duly.jobs.context import CompletedAwaitable, Context, JobDatabase
-from duly.jobs.drivers import AnyTransaction, AsyncTransaction, SyncTransaction, is_async, query_async, query_sync
+from duly.jobs.enqueue import AnyTransaction, AsyncTransaction, SyncTransaction, is_async
 from duly.jobs.model import Job
 from duly.jobs.work import JobWork
 from duly.lease.operations import Lease
@@ -41,6 +41,7 @@ from duly.lease.work import Tuning
 from duly.outcomes import RAISABLE, Done, Failed, GiveUp, Outcome
 from duly.settings import load_settings
 from duly.testing.clock import Clock, require_test_clock
+from duly.testing.query import query_async, query_sync
 from duly.worker.runner import Worker
 
 TUNING = Tuning()
@@ -141,13 +142,13 @@ class ExpectedJob:
 
     type: str
     payload: Mapping[str, Json]
-    key: str | None
+    idempotency_key: str | None
     org: UUID
     times: int
 
     def __str__(self) -> str:
         return f"'{self.type}' with {format_payload(self.payload)}" + (
-            f" under the key '{self.key}'" if self.key else ""
+            f" under the key '{self.idempotency_key}'" if self.idempotency_key else ""
         )
 
 
@@ -169,7 +170,7 @@ def list_candidate_jobs(transaction: AnyTransaction, expected: ExpectedJob) -> S
         "org": expected.org,
         "type": expected.type,
         "payload": Jsonb(expected.payload),
-        "key": expected.key,
+        "idempotency_key": expected.idempotency_key,
         "limit": MAX_LISTED_JOBS,
     }
     if is_async(transaction):
@@ -368,23 +369,25 @@ class RecordingJobWork(JobWork):
         return leases
 
 
-async def advance_to_retry(pool: Pool, clock: Clock, keys: Sequence[UUID], polled_at: datetime) -> bool:
+async def advance_to_retry(pool: Pool, clock: Clock, job_ids: Sequence[UUID], polled_at: datetime) -> bool:
     """Move the clock to the first retry of these jobs; returns False when none waits for a retry."""
     async with pool.transaction() as connection:
-        seconds = await find_next_retry(connection, keys, polled_at)
+        seconds = await find_next_retry(connection, job_ids, polled_at)
     if seconds is None:
         return False
     clock.advance(max(0.0, seconds) + DUE_MARGIN_SECONDS)
     return True
 
 
-async def find_next_retry(connection: AsyncConnection[Any], keys: Sequence[UUID], polled_at: datetime) -> float | None:
+async def find_next_retry(
+    connection: AsyncConnection[Any], job_ids: Sequence[UUID], polled_at: datetime
+) -> float | None:
     """Return the seconds until the first retry of these jobs; None when none waits for a retry."""
-    return await find_value(connection, SQL.find_next_retry, keys=list(keys), polled_at=polled_at)
+    return await find_value(connection, SQL.find_next_retry, job_ids=list(job_ids), polled_at=polled_at)
 
 
 async def load_jobs(pool: Pool, orgs: Mapping[UUID, UUID]) -> list[Job]:
     """Load the current state of these jobs; deleted ones are left out."""
     async with pool.transaction() as connection:
-        found = [await repository.find_job(connection, org, key) for key, org in orgs.items()]
+        found = [await repository.find_job(connection, org, job_id) for job_id, org in orgs.items()]
     return [job for job in found if job]

@@ -2,12 +2,12 @@
 
 -- name: list_candidate_jobs
 -- Jobs of an org, those most like the expected one first, each with the number of matching jobs: of this type, queued,
--- with a payload that contains this one and, if a key is given, under this key.
+-- with a payload that contains this one and, if one is given, with this idempotency key.
 select
     type, status, payload, idempotency_key,
     count(*) filter (
         where type = %(type)s and status = 'queued' and payload @> %(payload)s
-            and (%(key)s::text is null or idempotency_key = %(key)s::text)
+            and (%(idempotency_key)s::text is null or idempotency_key = %(idempotency_key)s::text)
     ) over () as found
 from ledger.job
 where org_id = %(org)s
@@ -19,4 +19,4 @@ limit %(limit)s;
 -- at the last poll of a worker and were not claimed.
 select extract(epoch from min(run_at) - duly.clock())::float8
 from ledger.job
-where id = any (%(keys)s) and status = 'queued' and said ->> 'reason' = 'retry' and run_at > %(polled_at)s;
+where id = any (%(job_ids)s) and status = 'queued' and said ->> 'reason' = 'retry' and run_at > %(polled_at)s;

@@ -9,7 +9,8 @@ import time
 
 from duly.db.pool import READ_ONLY
 from duly.lease.bisect import is_server_error
-from duly.logging import get_log, masked
+from duly.logging import get_log
+from duly.redaction import masked
 from duly.worker.metrics import Metrics
 
 LOST_SECONDS = 3.5  # without any answer, until the database counts as unavailable

@@ -215,7 +215,7 @@ async def test_running_is_asked_to_stop_and_runs_on(cli: CommandLine, jobs: JobA
     assert printed_text.startswith(f"stopping  {key}")
     assert "--now" in printed_text
     assert jobs.events(key)[-1] == ("running", "running", {"actor": actor(), "reason": "cancel_requested"})
-    assert cli.json("jobs", "explain", key)["reason"] == "asked_to_stop"
+    assert cli.json("jobs", "explain", key)["reason"] == "cancel_requested"
 
 
 async def test_running_to_canceled(cli: CommandLine, jobs: JobActions) -> None:
@@ -373,7 +373,13 @@ async def test_what_is_paused_is_not_claimed_until_it_is_resumed(cli: CommandLin
         ("default", "*"),
         ("default", "work"),
     ]
-    assert cli.output("jobs", "limits").splitlines()[0].split() == ["queue", "type", "limit", "paused_at", "paused_by"]
+    assert cli.output("jobs", "limits").splitlines()[0].split() == [
+        "queue",
+        "type",
+        "concurrency",
+        "paused_at",
+        "paused_by",
+    ]
     resumed = cli.output("jobs", "resume", "--queue", "default", "--type", "work")
     assert resumed == "resumed   queue default and type work\n"
     assert await jobs.claim() == []

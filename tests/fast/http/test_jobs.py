@@ -117,6 +117,20 @@ def test_a_key_that_stands_for_another_request_is_refused(api: httpx2.Client) ->
     assert len(api.get("/v1/jobs").json()["items"]) == 1
 
 
+def test_the_header_idempotency_key_is_the_same_as_the_field(api: httpx2.Client) -> None:
+    body, header = {"type": "work"}, {"Idempotency-Key": "order:42"}
+    created = api.post("/v1/jobs", json=body, headers=header)
+    assert (created.status_code, created.json()["idempotency_key"]) == (201, "order:42")
+    for again in (
+        api.post("/v1/jobs", json=body, headers=header),
+        api.post("/v1/jobs", json={**body, "key": "order:42"}),
+    ):
+        assert (again.status_code, again.json()["id"]) == (200, created.json()["id"])
+    both = api.post("/v1/jobs", json={**body, "key": "order:43"}, headers=header)
+    assert "Idempotency-Key and the field key differ" in refused(both, 422, "INVALID_ARGUMENT")["detail"]
+    refused(api.post("/v1/jobs", json=body, headers={"Idempotency-Key": "k" * 256}), 422, "INVALID_ARGUMENT")
+
+
 def test_everything_that_is_asked_for_is_in_the_row(api: httpx2.Client) -> None:
     job = made(
         api,
@@ -493,7 +507,7 @@ async def test_a_dead_letter_waits_again_and_nothing_else_does(api: httpx2.Clien
     assert (retried.status_code, retried.json()["status"], retried.json()["starts"]) == (200, "queued", 0)
     assert events_of(api, job)[-1]["detail_json"] == {"actor": "loopback", "reason": "redriven"}
     again = refused(api.post(f"/v1/jobs/{job['id']}/retry"), 409, "ILLEGAL_MOVE")
-    assert "only a dead_letter can" in again["detail"]
+    assert "it is no dead letter" in again["detail"]
     jobs.verify()
 
 

@@ -8,7 +8,7 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
 from duly.db.pool import connect
-from duly.jobs import repository
+from duly.jobs import limits, repository
 from duly.jobs.model import Floor, TypeInQueue, floors_after
 from tests.support.jobs.actions import JOB_TYPE, LEASE, Admin, Connection, JobActions
 
@@ -70,22 +70,22 @@ async def test_what_is_paused_rests_until_it_is_resumed(
 ) -> None:
     jobs.enqueue()
     jobs.enqueue("other", queue="elsewhere")
-    since = await repository.pause(worker, "anna", **what)
-    assert await repository.pause(worker, "bert", **what) == since
-    assert [(each.paused_by, each.paused_at) for each in await repository.list_limits(worker)] == [("anna", since)]
+    since = await limits.put_pause(worker, "anna", **what)
+    assert await limits.put_pause(worker, "bert", **what) == since
+    assert [(each.paused_by, each.paused_at) for each in await limits.fetch_limits(worker)] == [("anna", since)]
     job_types = (JOB_TYPE, TypeInQueue("elsewhere", "other"))
     assert [lease.row["type"] for lease in await jobs.claim(*job_types, limit=9)] == ["other"]
-    assert await repository.resume(worker, **what)
-    assert not await repository.resume(worker, **what)
-    assert await repository.list_limits(worker) == []
+    assert await limits.drop_pause(worker, **what)
+    assert not await limits.drop_pause(worker, **what)
+    assert await limits.fetch_limits(worker) == []
     assert [lease.row["type"] for lease in await jobs.claim(*job_types, limit=9)] == ["work"]
 
 
 async def test_a_limit_counts_what_runs_in_every_queue_and_binds_no_other_type(
     jobs: JobActions, worker: Connection
 ) -> None:
-    assert await repository.set_limit(worker, "work", 3)
-    assert not await repository.set_limit(worker, "work", 3)
+    assert await limits.set_concurrency(worker, "work", 3)
+    assert not await limits.set_concurrency(worker, "work", 3)
     jobs.enqueue(rows=4, priority=2)
     jobs.enqueue(rows=4, queue="slow")
     jobs.enqueue("other", rows=4)
@@ -96,14 +96,14 @@ async def test_a_limit_counts_what_runs_in_every_queue_and_binds_no_other_type(
     assert sorted(lease.row["type"] for lease in second) == ["other"] * 4 + ["work"]
     await repository.settle_done(worker, first, [None, None])
     assert len(await jobs.claim(*job_types, limit=9)) == 2
-    await repository.set_limit(worker, "work", None)
+    await limits.set_concurrency(worker, "work", None)
     assert len(await jobs.claim(*job_types, limit=9)) == 3
 
 
 async def test_a_claimer_that_hangs_with_the_limit_keeps_nobody_from_other_types(
     jobs: JobActions, other: Connection
 ) -> None:
-    await repository.set_limit(jobs.worker, "work", 5)
+    await limits.set_concurrency(jobs.worker, "work", 5)
     jobs.enqueue(rows=2)
     jobs.enqueue("other")
     async with other.transaction():

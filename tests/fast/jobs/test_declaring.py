@@ -15,7 +15,7 @@ import duly
 from duly.app import App, AsyncEnqueuer
 from duly.backoff import Backoff, BackoffPolicy
 from duly.errors import InvalidArgument
-from duly.jobs import repository
+from duly.jobs.enqueue import insert_jobs
 from duly.jobs.model import JobRequest
 from tests.support.jobs.actions import ORG, JobActions
 
@@ -178,7 +178,7 @@ def test_a_time_without_a_zone_is_refused(admin: Admin) -> None:
 async def test_many_times_of_which_one_has_no_zone_are_refused(jobs: JobActions) -> None:
     times = [datetime(2026, 12, 1, tzinfo=UTC), datetime(2026, 12, 1)]  # noqa: DTZ001
     with pytest.raises(InvalidArgument, match="has no time zone"):
-        await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), [{}, {}], run_ats=times)
+        await insert_jobs(jobs.worker, JobRequest(ORG, "work"), [{}, {}], run_ats=times)
 
 
 def test_a_time_and_a_delay_are_refused_together(admin: Admin) -> None:

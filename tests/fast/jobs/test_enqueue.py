@@ -8,12 +8,12 @@ from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 
 from duly.backoff import Backoff, BackoffPolicy
+from duly.db.error_table import KEY_REUSED
 from duly.db.migrations import Names
 from duly.jobs import repository
+from duly.jobs.enqueue import insert_job, insert_jobs
 from duly.jobs.model import JobOptions, JobRequest
 from tests.support.jobs.actions import ORG, OTHER_ORG, Admin, Connection, JobActions
-
-KEY_REUSED = "DU002"
 
 
 def test_a_job_waits_with_everything_the_contract_says(jobs: JobActions, admin: Admin) -> None:
@@ -30,8 +30,8 @@ def test_a_job_waits_with_everything_the_contract_says(jobs: JobActions, admin: 
 async def test_everything_that_was_asked_for_is_kept(jobs: JobActions, worker: Connection) -> None:
     options = JobOptions(7, 3, Backoff(BackoffPolicy.FIXED, 2.0, 9.0), 30.0, 86_400.0)
     request = JobRequest(ORG, "mail", {"to": "anna"}, "slow", "order:42", None, 10.0, "anna", "key_1", options)
-    made = await repository.enqueue(worker, request)
-    again = await repository.enqueue(worker, request)
+    made = await insert_job(worker, request)
+    again = await insert_job(worker, request)
     assert (made["outcome"], again["outcome"], made["id"] == again["id"]) == ("created", "existing", True)
     job = await repository.find_job(worker, ORG, made["id"])
     assert job
@@ -107,7 +107,7 @@ def test_nothing_exists_unless_the_caller_commits(jobs: JobActions, api: Admin) 
 async def test_many_are_made_in_one_call_in_the_order_given(jobs: JobActions, worker: Connection) -> None:
     (before,) = jobs.enqueue(key="b", payload={"n": 1})
     payloads = [{"n": n} for n in range(4)]
-    rows = await repository.enqueue_many(worker, JobRequest(ORG, "work"), payloads, ["a", "b", None, "c"])
+    rows = await insert_jobs(worker, JobRequest(ORG, "work"), payloads, ["a", "b", None, "c"])
     assert [row["outcome"] for row in rows] == ["created", "existing", "created", "created"]
     assert rows[1]["id"] == before
     stored = dict(jobs.columns("id", "payload"))
@@ -116,7 +116,7 @@ async def test_many_are_made_in_one_call_in_the_order_given(jobs: JobActions, wo
 
 
 async def test_equal_keys_within_one_call_are_one_job(jobs: JobActions, worker: Connection) -> None:
-    rows = await repository.enqueue_many(worker, JobRequest(ORG, "work"), [{}, {}, {}], ["a", "a", "a"])
+    rows = await insert_jobs(worker, JobRequest(ORG, "work"), [{}, {}, {}], ["a", "a", "a"])
     assert len({row["id"] for row in rows}) == 1
     assert sorted(row["outcome"] for row in rows) == ["created", "existing", "existing"]
 
@@ -124,21 +124,21 @@ async def test_equal_keys_within_one_call_are_one_job(jobs: JobActions, worker: 
 async def test_one_reused_key_refuses_the_whole_call(jobs: JobActions, worker: Connection) -> None:
     jobs.enqueue(key="b")
     with pytest.raises(psycopg.DatabaseError, match=r'key "b" already belongs to job .*another payload') as refusal:
-        await repository.enqueue_many(worker, JobRequest(ORG, "work"), [{}, {"other": True}], ["a", "b"])
+        await insert_jobs(worker, JobRequest(ORG, "work"), [{}, {"other": True}], ["a", "b"])
     assert refusal.value.sqlstate == KEY_REUSED
     assert len(jobs.columns("id")) == 1
 
 
 async def test_jobs_of_one_call_are_performed_in_the_order_given(jobs: JobActions, worker: Connection) -> None:
-    await repository.enqueue_many(worker, JobRequest(ORG, "work"), [{"n": n} for n in range(50)])
+    await insert_jobs(worker, JobRequest(ORG, "work"), [{"n": n} for n in range(50)])
     seen = [lease.row["payload"]["n"] for _ in range(5) for lease in await jobs.claim(limit=10)]
     assert [sorted(seen[n : n + 10]) for n in range(0, 50, 10)] == [list(range(n, n + 10)) for n in range(0, 50, 10)]
 
 
-@pytest.mark.parametrize("arrays", [{"keys": ["a"]}, {"run_ats": []}])
+@pytest.mark.parametrize("arrays", [{"idempotency_keys": ["a"]}, {"run_ats": []}])
 async def test_arrays_of_unequal_length_are_refused(arrays: dict[str, Any], worker: Connection) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="as many keys"):
-        await repository.enqueue_many(worker, JobRequest(ORG, "work"), [{}, {}], **arrays)
+        await insert_jobs(worker, JobRequest(ORG, "work"), [{}, {}], **arrays)
 
 
 @pytest.mark.parametrize(

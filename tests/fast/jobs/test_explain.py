@@ -16,7 +16,7 @@ from duly.db.pool import Pool, connect, open_pool
 from duly.errors import NotFound
 from duly.explain import ALIVE_SECONDS, format_names
 from duly.formatting import format_duration
-from duly.jobs import repository, service
+from duly.jobs import limits, repository, service
 from duly.jobs.context import Context
 from duly.jobs.explain import CAUSES, JobReason, explain
 from duly.jobs.model import DEFAULT_ORG, JobStatus
@@ -184,9 +184,9 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 
 
 @says(
-    JobReason.ASKED_TO_STOP,
-    r"It runs, and anna asked it to stop at TIME: worker-1, whose lease ends at TIME, is told when it renews it; to "
-    rf"cancel it at once: duly jobs cancel [-0-9a-f]+ --org {ORG} --now\.",
+    JobReason.CANCEL_REQUESTED,
+    r"It runs, and anna requested its cancellation at TIME: worker-1, which has the lease until TIME, stops it when it "
+    rf"renews the lease; to cancel it at once: duly jobs cancel [-0-9a-f]+ --org {ORG} --now\.",
 )
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue()
@@ -246,7 +246,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 )
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue(delay_seconds=3600)
-    await service.pause(pool, "anna", queue="default")
+    await limits.pause(pool, "anna", queue="default")
     return key
 
 
@@ -267,8 +267,8 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     r"jobs resume --type work and duly jobs resume --queue default\.",
 )
 async def _(jobs: JobActions, pool: Pool) -> UUID:
-    await service.pause(pool, "anna", queue="default")
-    await service.pause(pool, "bert", type="work")
+    await limits.pause(pool, "anna", queue="default")
+    await limits.pause(pool, "bert", type="work")
     return jobs.enqueue()[0]
 
 
@@ -277,8 +277,8 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
     r"The queue default is paused since TIME by anna; to resume: duly jobs resume --queue default\.",
 )
 async def _(jobs: JobActions, pool: Pool) -> UUID:
-    await service.pause(pool, "anna", queue="default")
-    await service.pause(pool, "anna", queue="elsewhere")
+    await limits.pause(pool, "anna", queue="default")
+    await limits.pause(pool, "anna", queue="elsewhere")
     await hire(jobs)
     return jobs.enqueue()[0]
 
@@ -288,7 +288,7 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
     r"The type work is paused since TIME by an unnamed caller; to resume: duly jobs resume --type work\.",
 )
 async def _(jobs: JobActions, pool: Pool) -> UUID:
-    await service.pause(pool, None, type="work")
+    await limits.pause(pool, None, type="work")
     return jobs.enqueue()[0]
 
 
@@ -298,13 +298,13 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
     r"--type work\.",
 )
 async def _(jobs: JobActions, pool: Pool) -> UUID:
-    await service.pause(pool, "anna", queue="default", type="work")
+    await limits.pause(pool, "anna", queue="default", type="work")
     return jobs.enqueue()[0]
 
 
 @says(JobReason.LIMIT_REACHED, r"Of the type work at most 2 may run at once, and 2 do\.")
 async def _(jobs: JobActions, _: Pool) -> UUID:
-    await repository.set_limit(jobs.worker, "work", 2)
+    await limits.set_concurrency(jobs.worker, "work", 2)
     jobs.enqueue(org=OTHER_ORG, rows=2)  # a limit knows no orgs
     (key,) = jobs.enqueue()
     await jobs.claim(limit=3)
@@ -411,10 +411,10 @@ async def test_a_job_is_explained_on_every_major(database: str) -> None:
         dsn = make_conninfo(database, user=Names().worker)
         async with await connect(dsn) as worker, open_pool(dsn, size=1) as pool:
             jobs = JobActions(admin, worker)
-            await service.pause(pool, "anna", queue="default", type="work")
+            await limits.pause(pool, "anna", queue="default", type="work")
             (key,) = jobs.enqueue()
             assert (await explain(pool, ORG, key)).reason is JobReason.TYPE_IN_QUEUE_PAUSED
-            await service.resume(pool, queue="default", type="work")
+            await limits.resume(pool, queue="default", type="work")
             await hire(jobs)
             assert (await explain(pool, ORG, key)).reason is JobReason.DUE
 
@@ -424,7 +424,7 @@ async def test_a_job_is_explained_on_every_major(database: str) -> None:
 
 async def at_the_limit(jobs: JobActions) -> UUID:
     """A queued job of a type with limit 1, whose running job has an expired lease."""
-    await repository.set_limit(jobs.worker, "work", 1)
+    await limits.set_concurrency(jobs.worker, "work", 1)
     _, key = jobs.enqueue(rows=2)
     await jobs.claim()
     jobs.advance_clock(3600)
@@ -520,7 +520,7 @@ async def test_a_clock_that_was_set_back_is_said_to_be_the_reason(jobs: JobActio
 
 
 async def test_a_limit_that_somebody_has_locked_lets_nothing_start(jobs: JobActions, pool: Pool) -> None:
-    await repository.set_limit(jobs.worker, "work", 5)
+    await limits.set_concurrency(jobs.worker, "work", 5)
     await hire(jobs)
     (key,) = jobs.enqueue()
     assert (await explain(pool, ORG, key)).reason is JobReason.DUE

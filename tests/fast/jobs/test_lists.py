@@ -127,7 +127,7 @@ async def test_c3_a_tenant_does_not_outlive_its_transaction_in_our_pool(jobs: Jo
     async with pool.transaction() as connection:
         assert (await (await connection.execute("select count(*) from ledger.job")).fetchone()) == (0,)
     with pytest.raises(DulyError):
-        await service.retry(pool, ORG, key, "anna")
+        await service.redrive_job(pool, ORG, key, "anna")
     async with pool.transaction() as connection:
         assert (await (await connection.execute("select count(*) from ledger.job")).fetchone()) == (0,)
 
@@ -142,7 +142,7 @@ async def test_c5_a_foreign_job_and_none_are_refused_in_the_same_words(jobs: Job
             service.list_events(pool, ORG, key),
             service.cancel(pool, ORG, key, "anna"),
             service.cancel(pool, ORG, key, "anna", now=True),
-            service.retry(pool, ORG, key, "anna"),
+            service.redrive_job(pool, ORG, key, "anna"),
         ):
             with pytest.raises(NotFound) as refusal:
                 await ask
@@ -155,12 +155,12 @@ async def test_c5_the_dead_of_another_org_are_neither_counted_nor_redriven(jobs:
     jobs.enqueue(org=OTHER_ORG, max_attempts=1)
     await jobs.fail(*await jobs.claim())
     assert await service.count_dead_letters(pool, DeadLetterFilter(ORG)) == 0
-    assert await service.redrive(pool, DeadLetterFilter(ORG), "anna") == 0
+    assert await service.redrive_jobs(pool, DeadLetterFilter(ORG), "anna") == 0
     async with pool.transaction() as connection:  # and not by asking for them under one's own tenant
         await repository.set_tenant(connection, ORG)
         assert await repository.count_dead_letters(connection, DeadLetterFilter(OTHER_ORG)) == 0
         with pytest.raises(InsufficientPrivilege, match="does not act for org"):
-            await repository.redrive(connection, DeadLetterFilter(OTHER_ORG), "anna")
+            await repository.requeue_dead_letters(connection, DeadLetterFilter(OTHER_ORG), "anna")
     assert jobs.columns("status") == ["dead_letter"]
 
 

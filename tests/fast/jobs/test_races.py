@@ -17,6 +17,7 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.jobs import repository
+from duly.jobs.enqueue import insert_job, insert_jobs
 from duly.jobs.model import Floor, JobRequest, TypeInQueue, floors_after
 from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, OTHER_ORG, Admin, Connection, JobActions
 from tests.support.jobs.fixtures import admin, jobs, other, worker
@@ -56,7 +57,7 @@ async def test_who_waits_for_another_request_takes_what_became_of_it(
 ) -> None:
     with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api)) as first:
         first.execute("select ledger.enqueue(%s, 'work', '{}', 'once')", [ORG])
-        waiting = asyncio.create_task(repository.enqueue(jobs.worker, JobRequest(ORG, "work", key="once")))
+        waiting = asyncio.create_task(insert_job(jobs.worker, JobRequest(ORG, "work", idempotency_key="once")))
         await asyncio.to_thread(wait_until_blocked, admin.info.dsn)
         getattr(first, end)()
     assert (await waiting)["outcome"] == outcome
@@ -81,8 +82,8 @@ async def test_two_overlapping_batches_of_open_transactions_wait_and_do_not_die(
     keys = [f"key-{n}" for n in range(50)]
     payloads = [{"key": key} for key in keys]
     async with other.transaction():
-        first = await repository.enqueue_many(other, JobRequest(ORG, "work"), payloads, keys)
-        asked = repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), payloads[::-1], keys[::-1])
+        first = await insert_jobs(other, JobRequest(ORG, "work"), payloads, keys)
+        asked = insert_jobs(jobs.worker, JobRequest(ORG, "work"), payloads[::-1], keys[::-1])
         waiting = asyncio.create_task(asked)
         await asyncio.to_thread(wait_until_blocked, admin.info.dsn)
     second = await waiting
@@ -127,7 +128,7 @@ async def drain(connection: Connection, *, limit: int) -> Floor:
 
 
 async def test_draining_with_floors_takes_every_job_once(jobs: JobActions, admin: Admin) -> None:
-    await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(1_000)])
+    await insert_jobs(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(1_000)])
     async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
         await drain(connection, limit=1_000)
     assert jobs.columns("status", "starts") == [("succeeded", 1)] * 1_000

@@ -77,7 +77,7 @@ async def test_a_key_of_a_running_job_is_released_only_when_it_is_cancelled_at_o
 ) -> None:
     (first,) = jobs.enqueue(key="order:42")
     (lease,) = await jobs.claim()
-    with pytest.raises(IllegalMove, match="is running, and its key can be released only once it is canceled"):
+    with pytest.raises(IllegalMove, match="its idempotency key can be released only once it is canceled"):
         await service.cancel(pool, ORG, first, "anna", release_key=True)
     assert jobs.columns("status", "idempotency_key", "cancel_requested_at") == [("running", "order:42", None)]
     job = await service.cancel(pool, ORG, first, "anna", now=True, release_key=True)

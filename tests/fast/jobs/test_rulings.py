@@ -181,8 +181,8 @@ async def test_redriven_means_starts_reset_finish_cleared_actor_named(jobs: JobA
     for _ in range(2):
         await jobs.fail(*await jobs.claim(limit=2))
     assert jobs.columns("status", "starts") == [("dead_letter", 2)] * 2
-    assert await jobs.steer(repository.retry_job, ORG, first, "anna")
-    assert await jobs.steer(repository.redrive, DeadLetterFilter(ORG), "bert") == [second]
+    assert await jobs.steer(repository.requeue_dead_letter, ORG, first, "anna")
+    assert await jobs.steer(repository.requeue_dead_letters, DeadLetterFilter(ORG), "bert") == [second]
     again = ("queued", 0, 0, None, None)
     assert jobs.columns("status", "starts", "attempt", "finished_at", "retain_until") == [again, again]
     ends = [("dead_letter", "queued", {"actor": actor, "reason": "redriven"}) for actor in ("anna", "bert")]

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from duly.jobs import repository
+from duly.jobs.enqueue import insert_jobs
 from duly.jobs.model import MAX_SNOOZES, JobRequest
 from duly.lease.operations import Lease
 from tests.support.jobs.actions import LEASE, ORG, Admin, Connection, JobActions
@@ -292,6 +293,17 @@ async def test_progress_is_an_event_with_equal_ends_at_most_once_a_second(jobs: 
     jobs.verify()
 
 
+async def test_equal_progress_a_second_later_is_logged_as_progress_not_as_a_claim(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    (lease,) = await jobs.claim()
+    for _ in range(3):
+        await progress(jobs, lease, "reading", 40)
+        jobs.advance_clock(1.1)
+    reported = ("running", "running", {"stage": "reading", "progress": 40})
+    assert jobs.events(key)[2:] == [reported, reported, reported]
+    jobs.verify()
+
+
 @pytest.mark.lawless
 async def test_a_stage_that_changes_all_the_time_writes_one_event_a_second(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
@@ -342,7 +354,7 @@ def test_a_word_stands_for_one_move_only(jobs: JobActions, admin: Admin) -> None
 
 
 async def test_a_batch_of_every_size_settles_whole(jobs: JobActions, worker: Connection) -> None:
-    await repository.enqueue_many(worker, JobRequest(ORG, "work"), [{"n": n} for n in range(2000)])
+    await insert_jobs(worker, JobRequest(ORG, "work"), [{"n": n} for n in range(2000)])
     leases = await jobs.claim(limit=2000)
     sizes: list[Any] = [1, 2, 7, 490, 1500]
     for size in sizes:

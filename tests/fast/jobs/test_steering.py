@@ -79,9 +79,9 @@ async def test_what_has_ended_and_what_is_anothers_is_not_cancelled(jobs: JobAct
 async def test_a_dead_letter_is_redriven_as_though_it_were_new(jobs: JobActions) -> None:
     await make_dead_letters(jobs)
     (key,) = jobs.columns("id")
-    assert not await jobs.steer(repository.retry_job, OTHER_ORG, key, "anna")
-    assert await jobs.steer(repository.retry_job, ORG, key, "anna")
-    assert not await jobs.steer(repository.retry_job, ORG, key, "anna")
+    assert not await jobs.steer(repository.requeue_dead_letter, OTHER_ORG, key, "anna")
+    assert await jobs.steer(repository.requeue_dead_letter, ORG, key, "anna")
+    assert not await jobs.steer(repository.requeue_dead_letter, ORG, key, "anna")
     assert jobs.columns("status", "starts", "attempt", "finished_at", "retain_until") == [("queued", 0, 0, None, None)]
     assert jobs.events(key)[-1] == ("dead_letter", "queued", {"actor": "anna", "reason": "redriven"})
     (lease,) = await jobs.claim()
@@ -99,7 +99,7 @@ async def test_a_redrive_takes_what_matches_in_batches_after_a_count(jobs: JobAc
     (newest,) = sorted(jobs.admin.execute("select max(finished_at) from ledger.job").fetchone() or ())
     assert await repository.count_dead_letters(jobs.worker, DeadLetterFilter(ORG, finished_before=newest)) == 4
     assert await repository.count_dead_letters(jobs.worker, DeadLetterFilter(ORG, finished_from=newest)) == 1
-    taken = [len(await jobs.steer(repository.redrive, which, "anna", limit=2)) for _ in range(4)]
+    taken = [len(await jobs.steer(repository.requeue_dead_letters, which, "anna", limit=2)) for _ in range(4)]
     assert taken == [2, 2, 1, 0]
     assert jobs.columns("status") == ["queued"] * 6
     jobs.verify()

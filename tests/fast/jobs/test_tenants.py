@@ -182,7 +182,7 @@ async def test_c4_every_statement_for_a_tenant_names_its_org(jobs: JobActions) -
     assert await repository.list_jobs(jobs.worker, ORG) == []
     assert await repository.list_events(jobs.worker, ORG, key) == []
     assert await jobs.steer(repository.cancel_job, ORG, key, "anna") is None
-    assert not await jobs.steer(repository.retry_job, ORG, key, "anna")
+    assert not await jobs.steer(repository.requeue_dead_letter, ORG, key, "anna")
 
 
 def test_c5_a_key_of_another_org_is_no_news(jobs: JobActions, api: Admin) -> None:

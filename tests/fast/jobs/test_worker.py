@@ -142,7 +142,7 @@ async def test_a_result_that_cannot_be_stored_ends_the_job_at_once_and_the_messa
         assert message.startswith("the handler's result cannot be stored: $")
         assert "store larger data elsewhere and return a reference" in message
     if name == "a time":
-        reason = "$.when: datetime is not a JSON type; convert it first, say with .isoformat()"
+        reason = "$.when: datetime is not a JSON type; convert it first, for example with .isoformat()"
         assert all(reason in message for message in messages)
 
 

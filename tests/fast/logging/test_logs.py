@@ -37,9 +37,8 @@ from duly.logging import (
     State,
     configure_logs,
     get_log,
-    masked,
 )
-from duly.redaction import MAX_READ_LENGTH, MAX_TRACE_LENGTH
+from duly.redaction import MAX_READ_LENGTH, MAX_TRACE_LENGTH, masked
 from duly.settings import Settings
 from tests.support.processes import PYTHON, plain_environment
 

@@ -39,7 +39,7 @@ def test_a_job_is_asked_for_explained_in_local_time_and_steered(cli: CommandLine
     )
     refused = run("retry", created["id"])
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "only a dead_letter can" in refused.stderr
+    assert "it is no dead letter" in refused.stderr
     as_json = run("show", str(uuid4()), "--json")
     assert as_json.returncode == 2
     assert json.loads(as_json.stdout)["error"]["code"] == "NOT_FOUND"

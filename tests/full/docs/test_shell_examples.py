@@ -32,7 +32,7 @@ BEFORE = {
 # Commands that are refused here, and with which words: there is nothing yet for them to do.
 REFUSED = {
     "duly jobs enqueue thumbnail --payload '{\"sizes\": [1, NaN]}'": "is not a finite number",
-    "duly jobs retry 019a8b8e": "is canceled and cannot be retried",
+    "duly jobs retry 019a8b8e": "is canceled and cannot be put back in the queue",
 }
 # Answers over HTTP that are refusals, block by block: what the page wants to show.
 PROBLEMS = {

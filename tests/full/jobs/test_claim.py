@@ -8,14 +8,14 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
 from duly.db.pool import connect
-from duly.jobs import repository
+from duly.jobs import limits, repository
 from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, Admin, JobActions
 
 IN_THE_WAY = 100_000
 
 
 async def test_a_limit_is_never_exceeded_though_eight_claimers_race(jobs: JobActions, admin: Admin) -> None:
-    await repository.set_limit(jobs.worker, "work", 5)
+    await limits.set_concurrency(jobs.worker, "work", 5)
     jobs.enqueue(rows=200)
     most_at_once = 0
 

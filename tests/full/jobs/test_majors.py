@@ -10,7 +10,8 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
 from duly.db.pool import connect
-from duly.jobs import repository
+from duly.jobs import limits, repository
+from duly.jobs.enqueue import insert_jobs
 from duly.jobs.model import DeadLetterFilter, JobRequest, JobStatus, TypeInQueue
 from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, Admin, JobActions
 
@@ -51,10 +52,10 @@ async def live(jobs: JobActions) -> None:
     """Enqueue, claim under a limit, fail, crash, snooze, cancel, settle, redrive, purge."""
     worker = jobs.worker
     payloads = [{"n": n} for n in range(20)]
-    rows = await repository.enqueue_many(worker, JobRequest(ORG, "work"), payloads, [f"k{n}" for n in range(20)])
-    again = await repository.enqueue_many(worker, JobRequest(ORG, "work"), payloads, [f"k{n}" for n in range(20)])
+    rows = await insert_jobs(worker, JobRequest(ORG, "work"), payloads, [f"k{n}" for n in range(20)])
+    again = await insert_jobs(worker, JobRequest(ORG, "work"), payloads, [f"k{n}" for n in range(20)])
     assert [row["id"] for row in rows] == [row["id"] for row in again]
-    await repository.set_limit(worker, "work", 8)
+    await limits.set_concurrency(worker, "work", 8)
     first = await jobs.claim(limit=20)
     assert len(first) == 8
     async with worker.transaction():
@@ -66,8 +67,8 @@ async def live(jobs: JobActions) -> None:
     jobs.advance_clock(LEASE + 1)
     assert await jobs.sweep() == 2
     jobs.advance_clock(3600)
-    await repository.set_limit(worker, "work", None)
-    assert await jobs.steer(repository.redrive, DeadLetterFilter(ORG), "anna") == [first[2].key]
+    await limits.set_concurrency(worker, "work", None)
+    assert await jobs.steer(repository.requeue_dead_letters, DeadLetterFilter(ORG), "anna") == [first[2].key]
     while leases := await jobs.claim(limit=7):
         await repository.settle_done(worker, leases, [None] * len(leases))
     assert sorted(jobs.columns("status")) == ["canceled"] + ["succeeded"] * 19
@@ -95,7 +96,7 @@ def plan_of(admin: Admin, name: str, keys: list[UUID]) -> str:
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
 async def test_no_statement_scans_the_table_whatever_statistics_say(mode: str, jobs: JobActions, admin: Admin) -> None:
     for _ in range(2):
-        await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(10_000)])
+        await insert_jobs(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(10_000)])
     admin.execute("analyze ledger.job")
     keys = [lease.key for lease in await jobs.claim(limit=500)]
     admin.execute(f"set plan_cache_mode = {mode}".encode())
@@ -112,7 +113,7 @@ async def test_a_claim_planned_on_an_empty_table_is_as_good_on_a_full_one(jobs: 
         (lease,) = await jobs.claim(limit=10)
         await repository.settle_done(jobs.worker, [lease], [None])
     for _ in range(2):
-        await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(10_000)])
+        await insert_jobs(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(10_000)])
     before = await scans(jobs)
     assert len(await jobs.claim(JOB_TYPE, TypeInQueue("default", "other"), limit=10)) == 10
     assert await scans(jobs) == before

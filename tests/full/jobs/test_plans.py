@@ -11,6 +11,7 @@ import pytest
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.jobs import repository
+from duly.jobs.enqueue import insert_job, insert_jobs
 from duly.jobs.model import JobRequest
 from duly.lease.operations import Lease, renew
 from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, Connection, JobActions
@@ -79,7 +80,7 @@ async def watched(movable_database: str) -> AsyncGenerator[Watched, None]:
 
 async def enqueue_and_claim(jobs: JobActions, watched: Watched) -> Sequence[Lease]:
     """Claim a batch of jobs."""
-    await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(BATCH)])
+    await insert_jobs(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(BATCH)])
     leases = await watched.run(
         "claim", lambda it: repository.claim(it, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=BATCH)
     )
@@ -91,7 +92,7 @@ async def enqueue_and_claim(jobs: JobActions, watched: Watched) -> Sequence[Leas
 async def test_what_a_worker_does_is_linear_in_the_batch_on_a_table_analysed_while_idle(
     mode: str, jobs: JobActions, admin: psycopg.Connection[Any], watched: Watched
 ) -> None:
-    await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(FINISHED)])
+    await insert_jobs(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(FINISHED)])
     while leases := await jobs.claim(limit=BATCH):
         await repository.settle_done(jobs.worker, leases, [None] * len(leases))
     admin.execute("analyze ledger.job")
@@ -114,6 +115,6 @@ async def test_a_session_that_began_on_an_empty_table_enqueues_as_quickly_on_a_f
 ) -> None:
     admin.execute("vacuum analyze ledger.job")
     for _ in range(10):  # until the plans of this session are made
-        await repository.enqueue(watched.connection, JobRequest(ORG, "work"))
-    await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(FINISHED)])
-    await watched.run("enqueue", lambda it: repository.enqueue(it, JobRequest(ORG, "work")), jobs=1)
+        await insert_job(watched.connection, JobRequest(ORG, "work"))
+    await insert_jobs(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(FINISHED)])
+    await watched.run("enqueue", lambda it: insert_job(it, JobRequest(ORG, "work")), jobs=1)

@@ -16,8 +16,9 @@ from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 
 from duly.canonical_json import Json
+from duly.db.error_table import KEY_REUSED
 from duly.db.migrations import Names
-from duly.jobs import repository
+from duly.jobs.enqueue import insert_jobs
 from duly.jobs.model import Floor, JobRequest
 from tests.fast.jobs.test_races import at_once, drain
 from tests.support.jobs.actions import ORG, Admin, JobActions
@@ -47,7 +48,7 @@ def test_of_two_requests_under_one_key_one_wins_and_every_other_of_its_kind_is_t
     ((winner,),) = admin.execute("select (payload ->> 'n')::int from ledger.job").fetchall()
     told = Counter((body, outcome) for body, outcome, _ in answers)
     half = ASKERS // 2
-    assert told == {(winner, "created"): 1, (winner, "existing"): half - 1, (1 - winner, repository.KEY_REUSED): half}
+    assert told == {(winner, "created"): 1, (winner, "existing"): half - 1, (1 - winner, KEY_REUSED): half}
     assert len({key for _, _, key in answers if key}) == 1
     jobs.verify()
 
@@ -101,7 +102,7 @@ async def test_with_an_old_snapshot_held_a_floor_keeps_a_claim_from_reading_the_
 ) -> None:
     """An old snapshot keeps dead index entries; a floor makes the claim begin after them."""
     for _ in range(calls):  # what one call makes is due at one instant: there the ids part it
-        await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), numbered(DRAINED // calls))
+        await insert_jobs(jobs.worker, JobRequest(ORG, "work"), numbered(DRAINED // calls))
     fresh, above, without = await blocks_while_draining(jobs, admin, DRAINED)
     told = f"{fresh} blocks at first, {above} with a floor, {without} without"
     assert above < 2 * fresh + 50, told

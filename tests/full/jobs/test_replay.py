@@ -30,9 +30,11 @@ from hypothesis.stateful import (
 from psycopg.conninfo import make_conninfo
 
 from duly.backoff import Backoff, BackoffPolicy
+from duly.db.error_table import KEY_REUSED
 from duly.db.migrations import Names
 from duly.db.pool import connect
-from duly.jobs import repository
+from duly.jobs import limits, repository
+from duly.jobs.enqueue import insert_job, insert_jobs
 from duly.jobs.model import ANY, DeadLetterFilter, JobOptions, JobRequest, JobStatus, TypeInQueue
 from duly.lease.operations import Lease, renew
 from duly.testing import install_test_clock, move_clock
@@ -174,7 +176,7 @@ class Story(RuleBasedStateMachine):
         """Enqueue a job: a new one, the existing one of the same request, or a refusal."""
         request = self.request(job_type, delay, JobOptions(priority, limit, retain_seconds=days * DAY * TICK_SECONDS))
         content, known = (request.type, request.queue, body, delay), self.model.find_key(key)
-        enqueue_call = partial(repository.enqueue, request=replace(request, key=key, payload={"n": body}))
+        enqueue_call = partial(insert_job, request=replace(request, idempotency_key=key, payload={"n": body}))
         if known and known.content != content:
             return self.is_refused(enqueue_call)
         answer = self.as_user(enqueue_call)
@@ -197,7 +199,7 @@ class Story(RuleBasedStateMachine):
         ]
         payloads = [{"n": body} for _, body in given]
         enqueue_call = partial(
-            repository.enqueue_many, request=request, payloads=payloads, keys=[key for key, _ in given]
+            insert_jobs, request=request, payloads=payloads, idempotency_keys=[key for key, _ in given]
         )
         if not all(is_same):
             return self.is_refused(enqueue_call)
@@ -219,7 +221,7 @@ class Story(RuleBasedStateMachine):
         """Check that the key is refused because another request used it."""
         with pytest.raises(psycopg.DatabaseError) as refusal:
             self.as_user(enqueue_call)
-        assert refusal.value.sqlstate == repository.KEY_REUSED
+        assert refusal.value.sqlstate == KEY_REUSED
 
     def expect_job(self, made: UUID, request: JobRequest, content: tuple[object, ...], key: str | None) -> None:
         """Expect this job."""
@@ -379,7 +381,7 @@ class Story(RuleBasedStateMachine):
         """Retry a job: only a dead letter is requeued."""
         job = self.some_job(index, JobStatus.DEAD_LETTER)
         expected = [job] if job in self.model.dead() else []
-        assert self.as_user(lambda c: repository.retry_job(c, self.org, job.id, "anna")) == bool(expected)
+        assert self.as_user(lambda c: repository.requeue_dead_letter(c, self.org, job.id, "anna")) == bool(expected)
         self.model.redrive(expected)
 
     @precondition(lambda self: bool(self.model.dead()) or self.is_seldom())
@@ -389,7 +391,7 @@ class Story(RuleBasedStateMachine):
         queue, type_ = (None, None) if job_type is None else JOB_TYPES[job_type % len(JOB_TYPES)]
         matching = [job for job in self.model.dead() if job_type is None or job.job_type == (queue, type_)]
         filter_ = DeadLetterFilter(self.org, type=type_, queue=queue)
-        answer = self.as_user(lambda c: repository.redrive(c, filter_, "anna", limit))
+        answer = self.as_user(lambda c: repository.requeue_dead_letters(c, filter_, "anna", limit))
         assert set(answer) == {job.id for job in matching[:limit]}
         self.model.redrive(matching[:limit])
 
@@ -398,7 +400,7 @@ class Story(RuleBasedStateMachine):
     def pause(self, index: int) -> None:
         """A queue, a type or both rest."""
         queue, type_ = PAUSES[index]
-        self.as_worker(lambda c: repository.pause(c, "anna", queue=queue, type=type_))
+        self.as_worker(lambda c: limits.put_pause(c, "anna", queue=queue, type=type_))
         self.model.paused.add((queue, type_))
 
     @precondition(lambda self: bool(self.model.paused))
@@ -406,7 +408,7 @@ class Story(RuleBasedStateMachine):
     def resume(self) -> None:
         """Resume everything that is paused."""
         for queue, type_ in sorted(self.model.paused):
-            assert self.as_worker(partial(repository.resume, queue=queue, type=type_))
+            assert self.as_worker(partial(limits.drop_pause, queue=queue, type=type_))
         self.model.paused.clear()
 
     # Time -------------------------------------------------------------------------------------------------------------

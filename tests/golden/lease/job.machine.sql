@@ -26,7 +26,7 @@ begin
             raise exception 'the key of job % stays its own until it is canceled and the key released', old.id
                 using errcode = 'DU001';
         end if;
-        if new.said is not distinct from old.said then
+        if new.said is not distinct from old.said and new.progressed_at is not distinct from old.progressed_at then
             new.said := null;
         end if;
         new.updated_at := duly.clock();

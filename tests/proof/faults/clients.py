@@ -111,20 +111,21 @@ class Client:
         """A job, once; now and then the same request again, or the key for something else."""
         kind, payload = OPENING[nth - 1] if self.is_first and nth <= len(OPENING) else self.draw_job()
         options = TWICE if payload.get("how", WELL) != WELL else HARD
-        request = JobRequest(ORG, kind, payload, key=f"{self.seed}-{nth}", options=options)
-        self.note("asks", what="job", key=request.key)
+        key = f"{self.seed}-{nth}"
+        request = JobRequest(ORG, kind, payload, idempotency_key=key, options=options)
+        self.note("asks", what="job", key=key)
         made: Creation[Job] = await self.until_answered("job", lambda: ledger.enqueue(self.pool, request))
-        self.note("job", id=made.row.id, type=kind, key=request.key, created=isinstance(made, Created))
+        self.note("job", id=made.row.id, type=kind, key=key, created=isinstance(made, Created))
         if self.chance.random() < 0.2:
             again: Creation[Job] = await self.until_answered("job", lambda: ledger.enqueue(self.pool, request))
-            self.note("job", id=again.row.id, type=kind, key=request.key, created=isinstance(again, Created))
+            self.note("job", id=again.row.id, type=kind, key=key, created=isinstance(again, Created))
             if isinstance(again, Created) or again.row.id != made.row.id:
-                self.note("broken", what=f"the key {request.key} made {made.row.id} and {again.row.id}")
+                self.note("broken", what=f"the key {key} made {made.row.id} and {again.row.id}")
         if self.chance.random() < 0.05:
-            other = JobRequest(ORG, kind, {"seconds": 9.0}, key=request.key, options=options)
+            other = JobRequest(ORG, kind, {"seconds": 9.0}, idempotency_key=key, options=options)
             try:
                 await self.until_answered("job", lambda: ledger.enqueue(self.pool, other))
-                self.note("broken", what=f"the key {request.key} stands for two requests")
+                self.note("broken", what=f"the key {key} stands for two requests")
             except KeyReused:
                 pass
 

@@ -28,8 +28,8 @@ from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.errors import LeaseLost
 from duly.jobs import repository as job_store
-from duly.jobs.explain import find_situation
 from duly.jobs.model import DeadLetterFilter
+from duly.jobs.situation import find_situation
 from duly.launcher import ROOT
 from duly.lease.operations import (
     Lease,
@@ -390,7 +390,7 @@ async def test_a_redrive_passes_over_what_is_looked_at(jobs: JobActions) -> None
     jobs.enqueue(rows=2, max_attempts=1)
     await jobs.fail(*await jobs.claim(limit=2))
     with looked_at(jobs.admin, "ledger.job"):
-        assert len(await jobs.steer(job_store.redrive, DeadLetterFilter(ORG), "anna")) == 1
+        assert len(await jobs.steer(job_store.requeue_dead_letters, DeadLetterFilter(ORG), "anna")) == 1
 
 
 @guards("skip locked of ledger.retain in db/migrations/sql/0003_ledger.up.sql")

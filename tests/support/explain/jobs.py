@@ -4,7 +4,7 @@ from random import Random
 from uuid import UUID
 
 from duly.db.pool import Pool
-from duly.jobs import repository, service
+from duly.jobs import limits, repository
 from duly.jobs.explain import JobReason, explain
 from duly.jobs.model import TypeInQueue
 from duly.lease.operations import Lease
@@ -42,7 +42,7 @@ async def make_jobs(random: Random, jobs: JobActions, pool: Pool) -> None:
     """Create jobs of random types in random states."""
     for name in TYPES:
         if random.random() < 0.4:
-            await repository.set_limit(jobs.worker, name, random.randint(1, 2))
+            await limits.set_concurrency(jobs.worker, name, random.randint(1, 2))
     for _ in range(random.randint(1, 3)):
         for _ in range(random.randint(1, 3)):
             job_type = random.choice(JOB_TYPES)
@@ -66,7 +66,7 @@ async def make_jobs(random: Random, jobs: JobActions, pool: Pool) -> None:
         if random.random() < 0.3:
             await jobs.sweep()
     if random.random() < 0.3:
-        await service.pause(pool, "anna", queue=random.choice(["default", "a/b"]))
+        await limits.pause(pool, "anna", queue=random.choice(["default", "a/b"]))
 
 
 async def finish(jobs: JobActions, lease: Lease) -> None:

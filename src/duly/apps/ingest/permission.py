@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from psycopg.errors import InsufficientPrivilege
 
 from duly.apps.ingest import catalog
-from duly.db.rights import Right, find_missing_rights, format_grants, required_rights
+from duly.db.privileges import ObjectPrivilege, find_missing_privileges, format_grants, required_privileges
 from duly.db.rows import Connection
 from duly.errors import Misconfigured
 from duly.lease.operations import Lease
@@ -41,7 +41,7 @@ class TablePermission:
     async def check(self, connection: Connection) -> bool:
         """Check at the start whether no privilege is missing; Misconfigured where the worker cannot wait for it."""
         missing, refusal = await self.find_missing(connection)
-        if (self.is_one_cycle and missing) or any(right.is_engines for right in missing):
+        if (self.is_one_cycle and missing) or any(right.is_on_engine for right in missing):
             raise Misconfigured(refusal)
         if missing:
             self.pause(refusal)
@@ -61,11 +61,11 @@ class TablePermission:
         self.refusal = None
         return True
 
-    async def find_missing(self, connection: Connection) -> tuple[Sequence[Right], str]:
+    async def find_missing(self, connection: Connection) -> tuple[Sequence[ObjectPrivilege], str]:
         """Return the missing privileges, and a sentence with the grants to run."""
         tables = await catalog.find_columns(connection, self.schema)
-        rights = required_rights(self.schema, tables.keys(), reads_events=self.needs_event_reads)
-        missing, login = await find_missing_rights(connection, rights)
+        rights = required_privileges(self.schema, tables.keys(), reads_events=self.needs_event_reads)
+        missing, login = await find_missing_privileges(connection, rights)
         grants = "; ".join(format_grants(missing, login))
         return missing, f"{login} lacks privileges that the ingest worker needs; run: {grants}"
 

@@ -14,7 +14,6 @@ from duly.db.rows import Connection, Row, execute, find_row, find_value, get_row
 from duly.lease.owner import worker_from_owner
 
 SQL = load_queries(__file__)
-REQUEST_ID_REUSED, ALREADY_POSTED, NO_IMAGE = "DU002", "DU003", "DU004"  # SQLSTATEs of posts.create_intent
 ADMIN_VIEWER = "*"  # sees everything; not a valid uid
 START_CURSOR = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
 

@@ -1,21 +1,21 @@
 """Operations for the entry points: upload an image, create a post, edit its caption, read; one transaction each."""
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from psycopg import DatabaseError
 from psycopg.errors import ForeignKeyViolation, UniqueViolation
 
 from duly.apps.posts import repository
 from duly.apps.posts.model import Intent, Post, permanent_name, validate_caption
 from duly.apps.posts.states import POST, POST_MACHINE
+from duly.db.error_table import translate_errors
 from duly.db.id_prefix import IdPrefix, resolve_single_match
 from duly.db.pool import Pool
 from duly.db.rows import Connection
-from duly.errors import AlreadyPosted, DulyError, IllegalMove, InvalidArgument, NotFound, RequestIdReused
+from duly.errors import DulyError, IllegalMove, InvalidArgument, KeyReused, NotFound, RequestIdReused
 from duly.lease import timeline
 from duly.lease.operations import sweep
 from duly.outcomes import Created, Creation, Existing
@@ -63,6 +63,8 @@ async def create_intent(pool: Pool, objects: ObjectStore, intent: Intent) -> Cre
         with translate_errors():
             async with pool.statement() as connection:
                 created = await repository.create_intent(connection, intent, is_kept=is_kept)
+    except KeyReused as error:
+        raise RequestIdReused(str(error)) from None
     except InvalidArgument as refusal:  # no image: it was never uploaded, or the store failed
         raise store_error or refusal from None
     if not created["is_new"]:
@@ -170,21 +172,3 @@ async def get(connection: Connection, key: UUID, viewer: str | None, reader: str
     if post := await repository.find_post(connection, key, viewer, reader=reader):
         return post
     raise NotFound(f"there is no post {key}")
-
-
-@contextmanager
-def translate_errors() -> Generator[None, None, None]:
-    """Raise the SQLSTATEs of `posts.create_intent` as errors of duly."""
-    try:
-        yield
-    except DatabaseError as error:
-        text = error.diag.message_primary or str(error)
-        match error.sqlstate:
-            case repository.REQUEST_ID_REUSED:
-                raise RequestIdReused(text) from None
-            case repository.ALREADY_POSTED:
-                raise AlreadyPosted(text, post_id=UUID(error.diag.message_detail)) from None
-            case repository.NO_IMAGE:
-                raise InvalidArgument(f"imagePath: {text}") from None
-            case _:
-                raise

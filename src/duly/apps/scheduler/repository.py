@@ -28,8 +28,6 @@ from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, execute, find_row, find_value, get_row, get_rows, get_value
 
 SQL = load_queries(__file__)
-KEY_REUSED, NO_SUCH_RUN, ALREADY_ANSWERED, RUN_CLOSED, NOTHING_TO_UNDO = "DU002", "DU005", "DU006", "DU007", "DU008"
-LIMIT_REACHED = "DU010"
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 END = datetime(2200, 1, 1, tzinfo=UTC)
 Owner = int | None  # a user's id; None for an operator, who sees every user's rows

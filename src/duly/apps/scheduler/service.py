@@ -1,15 +1,12 @@
 """What the entry points call: schedules, runs, answers and expenses. Each function is one short transaction."""
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Literal
 
-import orjson
-from psycopg import DatabaseError
-from psycopg.errors import CheckViolation, ForeignKeyViolation, UniqueViolation
+from psycopg.errors import ForeignKeyViolation, UniqueViolation
 
 from duly.apps.scheduler import repository
 from duly.apps.scheduler.model import (
@@ -32,26 +29,17 @@ from duly.apps.scheduler.model import (
 from duly.apps.scheduler.plan import missed_periods
 from duly.apps.scheduler.repository import BEGINNING, END, Owner
 from duly.apps.scheduler.states import RUN_MACHINE
+from duly.db.error_table import translate_errors
 from duly.db.idempotency import create_once
 from duly.db.pool import Pool
 from duly.db.rows import Connection
-from duly.errors import (
-    AlreadyAnswered,
-    IllegalMove,
-    InvalidArgument,
-    KeyReused,
-    LimitReached,
-    NotFound,
-    NothingToUndo,
-    RunClosed,
-)
+from duly.errors import AlreadyAnswered, IllegalMove, InvalidArgument, NotFound
 from duly.formatting import format_time
-from duly.lease import state_machine, timeline
+from duly.lease import timeline
 from duly.outcomes import Created, Creation, Existing
 from duly.paging import Page, build_page, checked_limit, decode_cursor
 
 DEFAULT_UNDO_SECONDS = 600.0
-FIRST_RUN_AT_CHECK = "ck_jobs__first_run_at"  # rejects a first_run_at too far in the past
 
 
 # Schedules ------------------------------------------------------------------------------------------------------------
@@ -86,7 +74,7 @@ async def add_schedule(
         return row["id"], row["request_digest"] == replace(new, first_run_at=first_run_at).digest
 
     try:
-        with database_errors_as_ours():
+        with translate_errors():
             async with pool.transaction() as connection:
                 creation = await create_once(
                     insert, find, lambda row: row[1], f"the key {key} was used for another schedule"
@@ -105,7 +93,7 @@ async def change_schedule(
     expense: ExpenseTemplate | Literal["none"] | None = None,
 ) -> Schedule:
     """Change what is given. A new rule applies from its next firing; runs without a reminder are planned again."""
-    with database_errors_as_ours():
+    with translate_errors():
         async with pool.transaction() as connection:
             before = await fetch_schedule(connection, user_id, schedule_id)
             check_changes(before, changes)
@@ -120,7 +108,7 @@ async def change_schedule(
 
 async def move_schedule(pool: Pool, user_id: Owner, schedule_id: int, to: ScheduleStatus) -> Schedule:
     """Pause, resume or archive; a schedule that is in that state already stays as it is."""
-    with database_errors_as_ours():
+    with translate_errors():
         async with pool.transaction() as connection:
             await repository.move_schedule(connection, user_id, schedule_id, to)
             return await fetch_schedule(connection, user_id, schedule_id)
@@ -129,7 +117,7 @@ async def move_schedule(pool: Pool, user_id: Owner, schedule_id: int, to: Schedu
 async def fire_schedule(pool: Pool, user_id: Owner, schedule_id: int) -> Creation[Run]:
     """Create a run outside of the rule, due now; at most one per minute."""
     try:
-        with database_errors_as_ours():
+        with translate_errors():
             async with pool.transaction() as connection:
                 schedule = await fetch_schedule(connection, user_id, schedule_id)
                 if schedule.status is ScheduleStatus.ARCHIVED:
@@ -236,9 +224,12 @@ async def list_transitions(
 
 async def answer_run(pool: Pool, user_id: Owner, run_id: int, answer: Answer) -> Creation[Receipt]:
     """Answer a run, once: the confirmation, the run's status and the expense are written together."""
-    with database_errors_as_ours():
-        async with pool.statement() as connection:
-            row = await repository.answer(connection, user_id, run_id, with_normalized_amount(answer))
+    try:
+        with translate_errors():
+            async with pool.statement() as connection:
+                row = await repository.answer(connection, user_id, run_id, with_normalized_amount(answer))
+    except AlreadyAnswered as error:
+        raise AlreadyAnswered(describe_first_answer(error.receipt or {}, str(error)), error.receipt) from None
     receipt = repository.parse_receipt(row["receipt"])
     return Created(receipt) if row["is_new"] else Existing(receipt)
 
@@ -247,7 +238,7 @@ async def undo_answer(
     pool: Pool, user_id: Owner, run_id: int, within_seconds: float = DEFAULT_UNDO_SECONDS
 ) -> Creation[Expense]:
     """Reverse the expense of a run by a second one; the run stays confirmed."""
-    with database_errors_as_ours():
+    with translate_errors():
         async with pool.transaction() as connection:
             row = await repository.undo(connection, user_id, run_id, within_seconds)
             expense = await repository.find_expense(connection, user_id, row["entry"])
@@ -318,35 +309,6 @@ def check_changes(before: Schedule, changes: Mapping[str, Any]) -> None:
         given["description"] = None  # an empty text removes it
     kept: dict[str, Any] = {name: getattr(before, name) for name in known}
     NewSchedule(**kept | given)
-
-
-@contextmanager
-def database_errors_as_ours() -> Generator[None, None, None]:
-    """Turn errors that the database raises into our own."""
-    try:
-        yield
-    except DatabaseError as error:
-        message = error.diag.message_primary or str(error)
-        match error.sqlstate:
-            case repository.KEY_REUSED:
-                raise KeyReused(message) from None
-            case repository.NO_SUCH_RUN:
-                raise NotFound(message) from None
-            case repository.ALREADY_ANSWERED:
-                receipt = orjson.loads(error.diag.message_detail or "{}")
-                raise AlreadyAnswered(describe_first_answer(receipt, message), receipt=receipt) from None
-            case repository.RUN_CLOSED:
-                raise RunClosed(message) from None
-            case repository.NOTHING_TO_UNDO:
-                raise NothingToUndo(message) from None
-            case state_machine.ILLEGAL_MOVE:
-                raise IllegalMove(message) from None
-            case repository.LIMIT_REACHED:
-                raise LimitReached(f"{message}; {error.diag.message_hint}") from None
-            case CheckViolation.sqlstate if error.diag.constraint_name == FIRST_RUN_AT_CHECK:
-                raise InvalidArgument(message) from None
-            case _:
-                raise
 
 
 def describe_first_answer(receipt: Mapping[str, Any], message: str) -> str:

@@ -1,7 +1,7 @@
-"""Migrations: each revision runs a file of plain SQL, up or down, in one transaction, as the owner of what it makes.
+"""Migrations: each revision runs a file of plain SQL, up or down, in one transaction, as the owner of what it creates.
 
-Alembic keeps the order and the book of what was applied. In the files, `{worker}` stands for a role's name, quoted, and
-`{'worker'}` for the same name as a text value: the names come from the settings; `{ingest}` is DB_SCHEMA.
+Alembic keeps the order, and which were applied. In the files, `{worker}` stands for the name of a role, quoted, and
+`{'worker'}` for the same name as a text value; the names come from the settings, and `{ingest}` is DB_SCHEMA.
 """
 
 import re
@@ -18,7 +18,7 @@ from duly.settings import Settings
 
 DIRECTORY = Path(__file__).parent
 MIGRATION_LOCK = 0x64756C79_6D696772  # "duly" "migr"
-PLACE = re.compile(r"\{(')?([a-z]+)(?(1)')\}")
+PLACEHOLDER = re.compile(r"\{(')?([a-z]+)(?(1)')\}")
 # A comment, a string, a quoted name, the body of a function: a semicolon inside one of them ends no statement.
 TOKEN = re.compile(
     r"""--[^\n]*|/\*.*?\*/|'[^']*'|"[^"]*"|(?P<tag>\$[a-z_]*\$).*?(?P=tag)|\bbegin\s+atomic\b.*?\bend\s*(?=;)"""
@@ -39,31 +39,31 @@ class Names:
     ingest: str = "schedule_ingest"
 
 
-def names_of(settings: Settings) -> Names:
-    """The names in these settings."""
+def names_from_settings(settings: Settings) -> Names:
+    """Return the names that these settings give."""
     return Names(
         settings.owner_role, settings.worker_role, settings.api_role, settings.readonly_role, settings.db_schema
     )
 
 
 def fill(statements: str, values: Mapping[str, str]) -> str:
-    """The statements with names and values in their places."""
+    """Replace each placeholder in the statements by its name or value, quoted."""
 
-    def put(place: re.Match[str]) -> str:
-        value = values[place[2]]
-        return sql.Literal(value).as_string(None) if place[1] else sql.Identifier(value).as_string(None)
+    def quote(placeholder: re.Match[str]) -> str:
+        value = values[placeholder[2]]
+        return sql.Literal(value).as_string(None) if placeholder[1] else sql.Identifier(value).as_string(None)
 
-    return PLACE.sub(put, statements)
+    return PLACEHOLDER.sub(quote, statements)
 
 
 def prelude(roles: Names) -> str:
-    """What every migration begins with."""
+    """Return the statements that every migration begins with."""
     values = {**asdict(roles), "lock": str(MIGRATION_LOCK)}
     return fill((DIRECTORY / "prelude.sql").read_text().rstrip(";\n"), values)
 
 
 def run_file(name: str) -> None:
-    """Run one file of the `sql` directory in the migration that is under way."""
+    """Run one file of the `sql` directory in the current migration."""
     roles: Names = context.config.attributes["roles"]
     file = DIRECTORY / "sql" / name
     if not file.exists():
@@ -72,16 +72,16 @@ def run_file(name: str) -> None:
 
 
 def run_script(script: str) -> None:
-    """Run a script in the migration that is under way, or print it; an error names the one statement it is about."""
+    """Run a script in the current migration, or print it; an error names the statement that failed."""
     for statement in split_statements(script):
         if context.is_offline_mode():
-            context.execute(text(statement.replace(":", r"\:")))  # a colon is SQL's here, not a parameter's
+            context.execute(text(statement.replace(":", r"\:")))  # a colon is part of the SQL here, not a parameter
         else:
             context.get_bind().exec_driver_sql(statement, execution_options={"no_parameters": True})
 
 
 def split_statements(script: str) -> Iterator[str]:
-    """The statements of a script, each with the comment before it."""
+    """Split a script into statements, each with the comment before it."""
     start = 0
     for token in TOKEN.finditer(script + ";"):
         if token["end"]:

@@ -1,4 +1,4 @@
-"""`alembic revision --autogenerate`: what it found is written as the two files of SQL that a revision runs.
+"""`alembic revision --autogenerate`: writes the differences as the two SQL files that a revision runs.
 
 Alembic sees tables, columns, constraints and indexes. Functions, triggers, policies and grants are added by hand.
 """
@@ -20,32 +20,32 @@ HEADING = (
 
 
 def write_files(_context: Any, _revision: Any, scripts: Iterable[MigrationScript]) -> None:
-    """Write the files of a new revision; `alembic check`, which comes here too, writes none."""
+    """Write the files of a new revision; `alembic check`, which calls this too, writes none."""
     if getattr(context.config.cmd_opts, "cmd", (None,))[0] is not command.revision:
         return
     for script in scripts:
         heading = HEADING.format(message=script.message or "A change of tables")
-        for way, found in (("up", script.upgrade_ops), ("down", script.downgrade_ops)):
-            file = DIRECTORY / "sql" / f"{script.rev_id}.{way}.sql"
+        for direction, found in (("up", script.upgrade_ops), ("down", script.downgrade_ops)):
+            file = DIRECTORY / "sql" / f"{script.rev_id}.{direction}.sql"
             file.write_text(heading + to_sql(cast("OpContainer", found).ops))
 
 
 def to_sql(operations: Iterable[MigrateOperation]) -> str:
-    """These operations as statements of PostgreSQL."""
+    """Convert operations to statements of PostgreSQL."""
     written = io.StringIO()
     offline = MigrationContext.configure(
         dialect_name="postgresql", opts={"as_sql": True, "output_buffer": written, "version_table_schema": "duly"}
     )
     invoke = Operations(offline).invoke
-    for operation in flat(operations):
+    for operation in flatten(operations):
         invoke(operation)
     return written.getvalue().rstrip() + "\n"
 
 
-def flat(operations: Iterable[MigrateOperation]) -> Iterator[MigrateOperation]:
-    """Single operations: those of one table come together."""
+def flatten(operations: Iterable[MigrateOperation]) -> Iterator[MigrateOperation]:
+    """Yield single operations from those that Alembic groups by table."""
     for operation in operations:
         if isinstance(operation, OpContainer):
-            yield from flat(operation.ops)
+            yield from flatten(operation.ops)
         else:
             yield operation

@@ -1,4 +1,4 @@
-"""Alembic's entry: under `duly migrate` it finds a connection waiting, under `alembic` it opens one itself."""
+"""Alembic's entry point: `duly migrate` passes a connection; under `alembic` it opens one itself."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -9,9 +9,9 @@ from alembic import context
 from sqlalchemy import Connection, text
 
 from duly.db.location import open_database
-from duly.db.metadata import tables_as_named
+from duly.db.metadata import tables_for_installation
 from duly.db.migrate import direct_dsn, list_tables, migration_transaction
-from duly.db.migrations import Names, fill, names_of, prelude, run_script
+from duly.db.migrations import Names, fill, names_from_settings, prelude, run_script
 from duly.db.migrations.autogenerate import write_files
 from duly.settings import load_settings
 
@@ -32,8 +32,8 @@ def run(connection: Connection, roles: Names) -> None:
     is_compared = roles.ingest != default and tables.get((roles.ingest, "capture_session"), True)
     context.configure(
         connection=connection,
-        target_metadata=tables_as_named(roles.ingest if is_compared else None),
-        include_name=only_ours(tables),
+        target_metadata=tables_for_installation(roles.ingest if is_compared else None),
+        include_name=include_own_tables(tables),
         **OPTIONS,
     )
     if context.get_context().opts.get("dont_mutate"):  # `alembic current`
@@ -45,24 +45,24 @@ def run(connection: Connection, roles: Names) -> None:
         context.execute(text(fill(SHOW_REVISION, asdict(roles))))
 
 
-def only_ours(tables: Mapping[tuple[str, str], bool]) -> Callable[..., bool]:
-    """What is compared: the tables of our owner. What others have in the same schemas, or elsewhere, is theirs.
+def include_own_tables(tables: Mapping[tuple[str, str], bool]) -> Callable[..., bool]:
+    """Build the filter of the tables to compare: those of duly's owner, not others in the same schemas.
 
     The default schema, which has no name here, is not compared either, even where DB_SCHEMA names it.
     """
     owned = {table for table, is_owned in tables.items() if is_owned}
     schemas = {schema for schema, _ in owned}
 
-    def is_compared(name: str | None, kind: str, parents: Mapping[str, str | None]) -> bool:
-        if kind == "schema":
+    def is_compared(name: str | None, object_type: str, parents: Mapping[str, str | None]) -> bool:
+        if object_type == "schema":
             return name in schemas
-        return kind != "table" or (parents["schema_name"], name) in owned
+        return object_type != "table" or (parents["schema_name"], name) in owned
 
     return is_compared
 
 
 def print_sql(roles: Names) -> None:
-    """Write the SQL of a migration instead of running it."""
+    """Print the SQL of a migration instead of running it."""
     context.configure(
         dialect_name="postgresql", dialect_opts={"paramstyle": "named"}, output_buffer=sys.stdout, **OPTIONS
     )
@@ -73,11 +73,11 @@ def print_sql(roles: Names) -> None:
 
 
 attributes = context.config.attributes
-roles: Names = attributes.setdefault("roles", names_of(load_settings()))
+roles: Names = attributes.setdefault("roles", names_from_settings(load_settings()))
 if context.is_offline_mode():
     print_sql(roles)
-elif waiting := attributes.get("connection"):
-    run(waiting, roles)
+elif given_connection := attributes.get("connection"):
+    run(given_connection, roles)
 else:
     settings = load_settings()
     with open_database(settings) as database, migration_transaction(direct_dsn(settings, database)) as connection:

@@ -26,7 +26,7 @@ from duly.apps.ingest.work import CaptureWork
 from duly.db.fingerprint import fingerprint
 from duly.db.migrations import Names
 from duly.db.pool import connect, open_pool
-from duly.db.rights import TABLES, format_grants, required_rights
+from duly.db.privileges import TABLES, format_grants, required_privileges
 from duly.errors import InvalidArgument, NotMigrated
 from duly.launcher import ROOT
 from duly.lease.operations import Lease, renew
@@ -304,7 +304,7 @@ def test_the_files_for_supabase_apply_beside_the_backend(owners: Site, server: s
 def test_the_grants_it_prints_are_those_that_a_worker_checks(event_key: str, site: Site) -> None:
     site.build(PLAIN)
     printed = site.add_leases("-v", f"event_key={event_key}")
-    rights = required_rights(site.schema, list(TABLES), reads_events=event_key == "keep")
+    rights = required_privileges(site.schema, list(TABLES), reads_events=event_key == "keep")
     clocks = "execute on function duly.clock(), duly.now()"
     ours = [
         grant.replace("execute on function duly.clock()", clocks) + ";"

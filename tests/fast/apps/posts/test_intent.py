@@ -9,7 +9,7 @@ from psycopg import errors
 from psycopg.conninfo import make_conninfo
 
 from duly.apps.posts.model import permanent_name
-from duly.apps.posts.repository import ALREADY_POSTED, NO_IMAGE, REQUEST_ID_REUSED
+from duly.db.error_table import ALREADY_POSTED, KEY_REUSED, NO_IMAGE
 from duly.db.migrations import Names
 from tests.support.locks import wait_until_blocked
 from tests.support.posts.actions import HOURS, INTENT, Admin, PostActions, digest_of
@@ -72,7 +72,7 @@ def test_another_request_under_the_same_id_is_refused_and_the_ids_of_others_are_
     posts.create_intent(request=request)
     with pytest.raises(psycopg.DatabaseError) as refusal:
         posts.create_intent(caption="another", request=request)
-    assert refusal.value.sqlstate == REQUEST_ID_REUSED
+    assert refusal.value.sqlstate == KEY_REUSED
     assert posts.create_intent("bo", request=request)[0]
 
 

@@ -1,0 +1,99 @@
+"""Translate errors that the database raises into errors of duly: one table for all domains.
+
+The functions of the migrations raise SQLSTATEs of their own, beginning with DU. A violated constraint is translated by
+its name, so that the caller reads the rule. All other errors pass: they are bugs, or outages.
+"""
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from uuid import UUID
+
+import orjson
+import psycopg
+
+from duly.canonical_json import MAX_BYTES
+from duly.errors import (
+    AlreadyAnswered,
+    AlreadyPosted,
+    Conflict,
+    DulyError,
+    IllegalMove,
+    InvalidArgument,
+    KeyReused,
+    LimitReached,
+    NotFound,
+    NothingToUndo,
+    RunClosed,
+)
+from duly.outcomes import invalid_result
+
+KEY_REUSED, ALREADY_POSTED, NO_IMAGE = "DU002", "DU003", "DU004"
+
+# From the text of an error, and its detail, to ours.
+BY_SQLSTATE: Mapping[str, Callable[[str, str | None], DulyError]] = {
+    "DU001": lambda text, _: IllegalMove(text),
+    KEY_REUSED: lambda text, _: KeyReused(text),
+    ALREADY_POSTED: lambda text, detail: AlreadyPosted(text, post_id=UUID(detail)),
+    NO_IMAGE: lambda text, _: InvalidArgument(f"imagePath: {text}"),
+    "DU005": lambda text, _: NotFound(text),
+    "DU006": lambda text, detail: AlreadyAnswered(text, receipt=orjson.loads(detail or "{}")),
+    "DU007": lambda text, _: RunClosed(text),
+    "DU008": lambda text, _: NothingToUndo(text),
+    "DU010": lambda text, _: LimitReached(text),
+}
+DATA_EXCEPTION = "22"  # the SQLSTATE class of values that a type or function does not accept
+
+NAME = "must have 1 to 100 characters of A-Z a-z 0-9 _ . : / - and begin with a letter or digit"
+TITLE = "must have 1 to 200 characters, without control characters or surrounding spaces"
+RULES: Mapping[str, str | None] = {  # by constraint; None where the database's own message states the rule
+    "ck_job__type": f"type: {NAME}",
+    "ck_job__queue": f"queue: {NAME}",
+    "ck_job__max_attempts": "max_attempts: must be between 1 and 1000",
+    "ck_job__priority": "priority: must be between -100 and 100",
+    "ck_job__idempotency_key": "key: must have 1 to 255 characters",
+    "ck_job__payload": f"payload: must be an object of at most {MAX_BYTES} bytes as the database stores it",
+    "ck_job__timeout_seconds": "timeout: must be more than 0 and at most 366 days",
+    "ck_job__backoff": "backoff: must satisfy 0 <= base <= cap, with a cap of at most 366 days",
+    "ck_job__retain_for": "retain: must be between 1 and 3660 days",
+    "ck_job__years_2000_to_2200": "times must be between the years 2000 and 2200",
+    "ck_job_limit__queue": f"queue: {NAME}",
+    "ck_job_limit__type": f"type: {NAME}",
+    "ck_jobs__first_run_at": None,
+    "ck_orgs__name": f"an org's name {TITLE}",
+    "ck_users__uid": "a uid must have 1 to 128 characters of A-Z a-z 0-9 . _ : @ - and start with a letter or digit",
+    "ck_users__zone": "a zone must be an IANA name such as Europe/Stockholm",
+    "ck_users__language": "a language must be a code such as en, sv or zh",
+    "ck_users__currency": "a currency must be a code such as EUR or SEK",
+    "ck_api_keys__name": f"a key's name {TITLE}",
+    "ck_api_keys__expires_at": "a key's lifetime must be more than 0 days",
+}
+BY_CONSTRAINT: Mapping[str, Callable[[], DulyError]] = {
+    "ck_job__result": lambda: invalid_result("$: it is too large as the database stores it"),
+    "uq_users__telegram_id": lambda: Conflict("this Telegram id belongs to another user"),
+}
+
+
+@contextmanager
+def translate_errors() -> Generator[None, None, None]:
+    """Raise errors of the database, also those that SQLAlchemy wraps, as errors of duly; others pass."""
+    try:
+        yield
+    except Exception as error:
+        cause = error if isinstance(error, psycopg.Error) else getattr(error, "orig", None)
+        translated = error_from_database(cause) if isinstance(cause, psycopg.Error) else None
+        if translated is None:
+            raise
+        raise translated from error
+
+
+def error_from_database(error: psycopg.Error) -> DulyError | None:
+    """Translate an error of the database; None when the table does not have it."""
+    diag, sqlstate, constraint = error.diag, error.sqlstate or "", error.diag.constraint_name or ""
+    text = diag.message_primary or str(error)
+    if constraint in BY_CONSTRAINT:
+        return BY_CONSTRAINT[constraint]()
+    if constraint in RULES:
+        return InvalidArgument(RULES[constraint] or text)
+    if sqlstate in BY_SQLSTATE:
+        return BY_SQLSTATE[sqlstate](f"{text}; {diag.message_hint}" if diag.message_hint else text, diag.message_detail)
+    return InvalidArgument(text) if sqlstate.startswith(DATA_EXCEPTION) else None
