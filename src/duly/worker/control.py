@@ -174,6 +174,7 @@ class Control:
         """Run one cycle of each work type, one after another, unless a stop is requested."""
         try:
             for each in self.cycles:
+                await self.handlers.wait_turn()  # on a busy machine it may not have begun, and claims nothing then
                 if not self.stop.is_set():
                     await each.run_once()
         except psycopg.OperationalError as error:

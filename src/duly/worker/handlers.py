@@ -152,6 +152,19 @@ class Handlers:
         """Have the handlers' loop note that it turns."""
         self.loop.call_soon_threadsafe(self.note_turn)
 
+    async def wait_turn(self, seconds: float = STALLED_SECONDS) -> None:
+        """Wait on the control loop until the handlers' loop turns, but no longer: a handler may block it."""
+        turned = asyncio.Event()
+
+        def note() -> None:
+            self.note_turn()
+            self.call_on_control(turned.set)
+
+        self.loop.call_soon_threadsafe(note)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await turned.wait()
+
     def is_turning(self, seconds: float = STALLED_SECONDS) -> bool:
         """Tell whether the handlers' loop turned lately; a handler that blocks it stops every other `async def` too."""
         return time.monotonic() - self.turned_at < seconds
