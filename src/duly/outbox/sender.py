@@ -31,6 +31,8 @@ from duly.logging import get_log
 from duly.outbox import repository
 from duly.outbox.answer_links import AnswerLinks
 from duly.outbox.channel import (
+    NOT_CONFIGURED,
+    UNCONFIGURED_WAIT_DAYS,
     AnswerLink,
     Channel,
     Contact,
@@ -44,8 +46,6 @@ from duly.outbox.states import MessageTable
 from duly.outcomes import Done, Failed, GiveUp, Released, clean_text
 
 MAX_STARTS = 12
-NOT_CONFIGURED = "CHANNEL_NOT_CONFIGURED"
-UNCONFIGURED_WAIT_DAYS = 7  # then messages of an unconfigured channel fail
 BACKOFF = Backoff(base_seconds=10.0, cap_seconds=3600.0)
 
 log = get_log("duly.outbox")
@@ -216,7 +216,7 @@ class SendWork(Work):
         await repository.note_unconfigured(connection, self.messages, reasons)
         return failed
 
-    async def purge(self, connection: Connection) -> int:
+    async def maintain(self, connection: Connection) -> int:
         """Delete messages whose retention is over."""
         return 0 if self.retain_days is None else await repository.retain(connection, self.retain_days)
 

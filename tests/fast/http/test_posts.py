@@ -641,7 +641,7 @@ def test_an_image_that_is_not_used_leaves_after_a_day_and_a_used_one_stays(
 
     async def tidy() -> None:
         async with await connect(make_conninfo(env.database, user=Names().worker)) as worker:
-            await PostWork(RulesAnalyzer(), Tuning(), objects=env.objects).purge(worker)
+            await PostWork(RulesAnalyzer(), Tuning(), objects=env.objects).maintain(worker)
 
     asyncio.run(tidy())
     assert len(env.images) == 1
