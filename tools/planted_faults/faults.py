@@ -251,15 +251,15 @@ POSTS = (
     Fault(
         "posts-edit-author",
         "src/duly/apps/posts/queries.sql",
-        "where id = %(key)s and author_id = %(author)s and status = 'PENDING'",
-        "where id = %(key)s and status = 'PENDING'",
+        "where id = %(post_id)s and author_id = %(author)s and status = 'PENDING'",
+        "where id = %(post_id)s and status = 'PENDING'",
         "Anybody can change the caption of another author's post.",
     ),
     Fault(
         "posts-unreleased-visible",
         "src/duly/apps/posts/queries.sql",
-        "where id = %(key)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'));",
-        "where id = %(key)s;",
+        "where id = %(post_id)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'));",
+        "where id = %(post_id)s;",
         "A post can be seen by others before it is released.",
     ),
     Fault(

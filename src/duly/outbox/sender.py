@@ -10,6 +10,9 @@ and when one must be retried, those behind it are released without counting a st
 
 Messages of a channel that is not configured, such as Telegram without a bot token, stay pending: the sender writes the
 missing setting into `last_error`, and after seven days they fail.
+
+What follows from a sent message is the application's: the scheduler's trigger outbox_note_sent on `duly.outbox` writes
+`scheduler.reminders` and makes the run `sent`, in the transaction that settles the message here.
 """
 
 import asyncio
