@@ -4,12 +4,12 @@
 -- Schedules -----------------------------------------------------------------------------------------------------------
 
 -- name: create_schedule
--- The unique request key decides who created it; no row returned means that it existed.
+-- The unique request_key, the idempotency key, decides who created it; no row returned means that it existed.
 insert into scheduler.jobs
     (user_id, name, description, rule, first_run_at, advance_minutes, channel, catch_up, request_key, request_digest)
 values (
     %(user_id)s, %(name)s, %(description)s, %(rule)s, %(first_run_at)s, %(advance_minutes)s, %(channel)s, %(catch_up)s,
-    %(key)s, %(digest)s
+    %(idempotency_key)s, %(digest)s
 )
 on conflict (user_id, request_key) do nothing
 returning id;
@@ -32,7 +32,7 @@ where t.job_id = %(schedule_id)s and j.id = t.job_id and (%(user_id)s::bigint is
 
 -- name: find_by_request
 -- The schedule that a request created, with the digest of that request.
-select id, request_digest from scheduler.jobs where user_id = %(user_id)s and request_key = %(key)s;
+select id, request_digest from scheduler.jobs where user_id = %(user_id)s and request_key = %(idempotency_key)s;
 
 -- name: change_schedule
 -- A null parameter leaves its column unchanged; triggers update the runs.

@@ -38,7 +38,9 @@ UserScope = int | None  # whose rows a statement sees: a user's, by id, or for a
 # Schedules ------------------------------------------------------------------------------------------------------------
 
 
-async def create_schedule(connection: Connection, user_id: int, new: NewSchedule, key: str | None = None) -> int | None:
+async def create_schedule(
+    connection: Connection, user_id: int, new: NewSchedule, idempotency_key: str | None = None
+) -> int | None:
     """Create a schedule; None when a request with this key created one before."""
     return await find_value(
         connection,
@@ -51,8 +53,8 @@ async def create_schedule(connection: Connection, user_id: int, new: NewSchedule
         advance_minutes=new.advance_minutes,
         channel=new.channel,
         catch_up=new.catch_up,
-        key=key,
-        digest=new.digest if key is not None else None,
+        idempotency_key=idempotency_key,
+        digest=new.digest if idempotency_key is not None else None,
     )
 
 
@@ -78,9 +80,9 @@ async def drop_expense_template(connection: Connection, user_id: UserScope, sche
     await execute(connection, SQL.drop_expense_template, user_id=user_id, schedule_id=schedule_id)
 
 
-async def find_by_request(connection: Connection, user_id: int, key: str) -> Row | None:
+async def find_by_request(connection: Connection, user_id: int, idempotency_key: str) -> Row | None:
     """Return the `id` and `request_digest` of the schedule that a request created."""
-    return await find_row(connection, SQL.find_by_request, user_id=user_id, key=key)
+    return await find_row(connection, SQL.find_by_request, user_id=user_id, idempotency_key=idempotency_key)
 
 
 async def change_schedule(

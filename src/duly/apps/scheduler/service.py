@@ -49,17 +49,17 @@ DEFAULT_UNDO_SECONDS = 600.0
 
 
 async def add_schedule(
-    pool: Pool, user_id: int, new: NewSchedule, key: str | None = None, *, starts_now: bool = False
+    pool: Pool, user_id: int, new: NewSchedule, idempotency_key: str | None = None, *, starts_now: bool = False
 ) -> Creation[Schedule]:
     """Create a schedule; the same request under the same key creates one.
 
     A request without a `first_run_at` starts now (`starts_now`), and is the same request whenever it is repeated.
     """
-    if key is not None:
-        check_text("idempotency_key", key, MAX_KEY_LENGTH)
+    if idempotency_key is not None:
+        check_text("idempotency_key", idempotency_key, MAX_KEY_LENGTH)
 
     async def insert() -> tuple[int, bool] | None:
-        schedule_id = await repository.create_schedule(connection, user_id, new, key)
+        schedule_id = await repository.create_schedule(connection, user_id, new, idempotency_key)
         if schedule_id is None:
             return None
         if new.expense:
@@ -67,8 +67,8 @@ async def add_schedule(
         return schedule_id, True
 
     async def find() -> tuple[int, bool] | None:
-        assert key is not None, "a request without a key has no conflict"
-        row = await repository.find_by_request(connection, user_id, key)
+        assert idempotency_key is not None, "a request without a key has no conflict"
+        row = await repository.find_by_request(connection, user_id, idempotency_key)
         if row is None:
             return None
         first_run_at = (
@@ -80,7 +80,7 @@ async def add_schedule(
         with translate_errors():
             async with pool.transaction() as connection:
                 creation = await create_once(
-                    insert, find, lambda row: row[1], f"the key {key} was used for another schedule"
+                    insert, find, lambda row: row[1], f"the key {idempotency_key} was used for another schedule"
                 )
                 schedule = await fetch_schedule(connection, user_id, creation.row[0])
     except ForeignKeyViolation:
