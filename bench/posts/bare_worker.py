@@ -57,7 +57,7 @@ def release_some(connection: Connection[Any], reading: str) -> bool:
         released = [row[0] for row in connection.execute(SETTLE, settled).fetchall()]
         connection.execute(
             repository.SQL.write_notices,
-            {"keys": released, "texts": orjson.dumps(texts_by_language("released")).decode()},
+            {"post_ids": released, "texts": orjson.dumps(texts_by_language("released")).decode()},
         )
     return True
 

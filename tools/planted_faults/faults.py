@@ -251,15 +251,15 @@ POSTS = (
     Fault(
         "posts-edit-author",
         "src/duly/apps/posts/queries.sql",
-        "where id = %(key)s and author_id = %(author)s and status = 'PENDING'",
-        "where id = %(key)s and status = 'PENDING'",
+        "where id = %(post_id)s and author_id = %(author)s and status = 'PENDING'",
+        "where id = %(post_id)s and status = 'PENDING'",
         "Anybody can change the caption of another author's post.",
     ),
     Fault(
         "posts-unreleased-visible",
         "src/duly/apps/posts/queries.sql",
-        "where id = %(key)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'));",
-        "where id = %(key)s;",
+        "where id = %(post_id)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'));",
+        "where id = %(post_id)s;",
         "A post can be seen by others before it is released.",
     ),
     Fault(
@@ -313,9 +313,9 @@ SCHEDULER = (
     ),
     Fault(
         "scheduler-advance-sign",
-        "src/duly/apps/scheduler/plan.py",
-        "None if skip_reason else at - advance",
-        "None if skip_reason else at + advance",
+        "src/duly/apps/scheduler/planning.py",
+        "remind_at=None if reason else at - advance",
+        "remind_at=None if reason else at + advance",
         "A reminder that should come in advance comes afterwards.",
     ),
     Fault(
@@ -327,14 +327,14 @@ SCHEDULER = (
     ),
     Fault(
         "scheduler-csv-formula",
-        "src/duly/apps/scheduler/books.py",
+        "src/duly/apps/scheduler/expense_export.py",
         'FORMULA = ("=", "+", "-", "@", "\\t", "\\r")',
         'FORMULA = ("=",)',
-        "A cell of the exported books can begin a formula in a spreadsheet.",
+        "A cell of the exported expenses can begin a formula in a spreadsheet.",
     ),
     Fault(
         "scheduler-amount-rounding",
-        "src/duly/apps/scheduler/books.py",
+        "src/duly/apps/scheduler/expense_export.py",
         "{rest.rstrip('0').ljust(2, '0')}",
         "{rest[:2].ljust(2, '0')}",
         "Exported amounts lose what comes after the second decimal.",
@@ -342,8 +342,8 @@ SCHEDULER = (
     Fault(
         "scheduler-snooze-key",
         "src/duly/apps/scheduler/reminder.py",
-        "int(run.remind_at.timestamp())",
-        "int(run.scheduled_at.timestamp())",
+        "format_button_key(run.id, run.remind_at, action, minutes)",
+        "format_button_key(run.id, run.scheduled_at, action, minutes)",
         "The buttons of a second reminder have the keys of the first, so a second snooze does nothing.",
     ),
     Fault(
@@ -849,8 +849,8 @@ BOT = (
     ),
     Fault(
         "bot-snooze-minutes",
-        "src/duly/telegram/answers.py",
-        '{"minutes": int(found[4])} if found[4] else {}',
+        "src/duly/apps/scheduler/button_key.py",
+        '{"minutes": int(found[5])} if found[5] else {}',
         "{}",
         "The button 'Tomorrow' snoozes for an hour.",
     ),

@@ -30,7 +30,8 @@ returning *;
 select * from "user".users where uid = %(uid)s;
 
 -- name: change_user
--- A null parameter leaves its column unchanged; no row returned means that the uid is unknown.
+-- A null parameter leaves its column unchanged; no row returned means that the uid is unknown. A changed zone makes the
+-- scheduler plan again, by its trigger users_follow_zone.
 update "user".users
 set telegram_id = coalesce(%(telegram_id)s::bigint, telegram_id),
     zone = coalesce(%(zone)s::text, zone),

@@ -257,7 +257,7 @@ async def get_user(connection: Connection, uid: str) -> User:
 
 def user_not_found(uid: str) -> NotFound:
     """Return the error for an unknown uid."""
-    return NotFound(f"there is no person with the uid '{uid}'; create one with: duly users create '{uid}'")
+    return NotFound(f"there is no user with the uid '{uid}'; create one with: duly users create '{uid}'")
 
 
 async def set_quiet_hours(pool: Pool, uid: str, quiet_hours: QuietHours | None) -> User:

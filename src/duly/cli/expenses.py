@@ -8,9 +8,8 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from duly.apps.scheduler import books, service
-from duly.apps.scheduler.model import Expense
-from duly.apps.scheduler.repository import BEGINNING, END
+from duly.apps.scheduler import expense_export, service
+from duly.apps.scheduler.model import BEGINNING, END, Expense
 from duly.apps.scheduler.wallclock import parse_zone
 from duly.cli.database_call import call_as_api
 from duly.cli.file_output import atomic_file, write_pages
@@ -102,8 +101,8 @@ def export_expenses(
 
     async def write(pool: Pool, file: BinaryIO) -> int:
         owner_id = await find_owner_id(pool, user)
-        pages = books.export_expenses(
-            pool, owner_id, books.ExportFormat(format_name), between=bounds, zone=chosen or UTC
+        pages = expense_export.export_expenses(
+            pool, owner_id, expense_export.ExportFormat(format_name), between=bounds, zone=chosen or UTC
         )
         return await write_pages("exporting entries", pages, file)
 

@@ -39,7 +39,7 @@ def to_row(partition: Partition) -> list[object]:
     """Convert a partition to a row of the table; its bounds are midnights in UTC."""
     first, end = (f"{at:%Y-%m-%d}" if at else None for at in (partition.first_at, partition.end_at))
     runs = f"{'~' if partition.is_estimate else ''}{partition.runs}"
-    return [partition.part, first, end, runs, partition.open_runs]
+    return [partition.name, first, end, runs, partition.open_runs]
 
 
 @app.command("create")

@@ -19,7 +19,7 @@ from duly.apps.scheduler.model import (
     Schedule,
     ScheduleStatus,
 )
-from duly.apps.scheduler.plan import next_firings
+from duly.apps.scheduler.planning import schedule_firings
 from duly.apps.scheduler.rule import parse_rule
 from duly.apps.scheduler.seed import SAMPLE_UID, seed
 from duly.apps.scheduler.wallclock import parse_zone
@@ -95,7 +95,7 @@ def add_schedule(
             catch_up=CatchUp(catch_up),
             expense=build_template(expense_fields, {"currency": owner.currency}),
         )
-        return await service.add_schedule(pool, owner.id, new, key, begins_now=first_at is None)
+        return await service.add_schedule(pool, owner.id, new, key, starts_now=first_at is None)
 
     creation = call_as_api(add)
     print_schedule(creation.row, FIRINGS_AFTER_CHANGE, as_json, outcome=creation_outcome(creation))
@@ -209,14 +209,18 @@ def show_next(
     parsed, user_zone = parse_rule(rule), parse_zone("--zone", "UTC" if zone is None else zone)
     start = parse_time("--first", first, None if zone is None else user_zone) or datetime.now(UTC)
     rule_zone = parsed.zone_for(user_zone)
-    grain = parsed.grain(start, user_zone)
+    period_unit = parsed.period_unit(start, user_zone)
     sentence = parsed.sentence(start, user_zone)
     firings = [
-        {"period": parsed.period(at, grain, user_zone), **format_firing(at, rule_zone.key)}
-        for at in islice(parsed.occurrences(start, user_zone), count)
+        {"period": parsed.period_key(at, period_unit, user_zone), **format_firing(at, rule_zone.key)}
+        for at in islice(parsed.firing_times(start, user_zone), count)
     ]
     if as_json:
-        print(to_json({"rule": rule, "says": sentence, "zone": rule_zone.key, "grain": grain, "next": firings}))
+        print(
+            to_json(
+                {"rule": rule, "says": sentence, "zone": rule_zone.key, "period_unit": period_unit, "next": firings}
+            )
+        )
         return
     print(sentence)
     print_firings(rule_zone.key, firings)
@@ -251,7 +255,7 @@ def archive_schedule(schedule: ScheduleId, as_json: Json = False) -> None:
 
 def set_status(schedule_id: int, status: ScheduleStatus, as_json: bool) -> None:
     """Change the status of a schedule, and print it."""
-    schedule = call_as_api(lambda pool: service.move_schedule(pool, None, schedule_id, status))
+    schedule = call_as_api(lambda pool: service.set_schedule_status(pool, None, schedule_id, status))
     line = f"{schedule.status:9} {schedule.id}  {single_line(schedule.name)}"
     print(to_json(asdict(schedule)) if as_json else line)
 
@@ -339,8 +343,8 @@ def describe_rule(schedule: Schedule, count: int) -> tuple[str, list[dict[str, s
         sentence = parse_rule(schedule.rule).sentence(schedule.first_run_at, parse_zone("zone", schedule.zone))
         if schedule.status is not ScheduleStatus.ACTIVE:
             return sentence, []
-        firings = next_firings(schedule.rule, schedule.first_run_at, schedule.zone, datetime.now(UTC), count)
-        return sentence, [format_firing(at, schedule.zone) for at in firings]
+        firings = schedule_firings(schedule, datetime.now(UTC))
+        return sentence, [format_firing(each.scheduled_at, schedule.zone) for each in islice(firings, count)]
     except InvalidArgument as error:
         return f"invalid rule: {error}", []
 

@@ -12,6 +12,7 @@ import typer
 from duly.apps.scheduler import service
 from duly.apps.scheduler.explain import explain
 from duly.apps.scheduler.model import Action, Answer, Run, RunStatus
+from duly.apps.scheduler.reasons import describe_reason
 from duly.cli.database_call import call_as_api
 from duly.cli.options import Cursor, Json, Limit, OnlyUser
 from duly.cli.output import creation_outcome, print_explanation, print_fields, print_page, single_line, to_json
@@ -142,13 +143,13 @@ def answer_run(
 
 
 @app.command("undo")
-def undo_answer(run: RunId, as_json: Json = False) -> None:
+def reverse_expense(run: RunId, as_json: Json = False) -> None:
     """Reverse the expense of a run by an entry of its own, within DULY_SCHEDULER_UNDO_SECONDS of the answer.
 
     Example: duly schedule undo 31
     """
     seconds = load_settings().scheduler_undo_seconds
-    creation = call_as_api(lambda pool: service.undo_answer(pool, None, run, seconds))
+    creation = call_as_api(lambda pool: service.reverse_expense(pool, None, run, seconds))
     outcome, expense = creation_outcome(creation), creation.row
     if as_json:
         print(to_json({"outcome": outcome, **asdict(expense)}))
@@ -179,5 +180,6 @@ def explain_run(run: RunId, as_json: Json = False) -> None:
 
 
 def to_document(row: Any) -> dict[str, Any]:
-    """Convert a row to JSON fields; the id of a schedule is `job_id`, as in the tables and the HTTP API."""
-    return {"job_id" if name == "schedule_id" else name: value for name, value in asdict(row).items()}
+    """Convert a row to JSON: a schedule's id is `job_id`, as in the tables and the HTTP API, and reasons are texts."""
+    fields = {"job_id" if name == "schedule_id" else name: value for name, value in asdict(row).items()}
+    return {**fields, "reason": describe_reason(fields["reason"])} if fields.get("reason") else fields

@@ -26,9 +26,8 @@ from duly.accounts.service import find_user
 from duly.accounts.signed_links import LinkClaims, list_link_keys, verify_link
 from duly.apps.scheduler import service
 from duly.apps.scheduler.messages import DEFAULT_LANGUAGE, translate
-from duly.apps.scheduler.model import Action, Answer, Receipt, Run
+from duly.apps.scheduler.model import Action, Answer, Receipt, Run, parse_receipt
 from duly.apps.scheduler.receipt import find_closing_receipt
-from duly.apps.scheduler.repository import parse_receipt
 from duly.db.clock import get_current_time
 from duly.db.pool import Pool
 from duly.errors import AlreadyAnswered, Conflict, NotFound, Refused

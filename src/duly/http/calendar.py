@@ -35,7 +35,7 @@ from duly.apps.scheduler.calendar import (
     upcoming_firings,
 )
 from duly.apps.scheduler.model import Run, Schedule
-from duly.apps.scheduler.plan import Firing
+from duly.apps.scheduler.planning import Firing
 from duly.apps.scheduler.wallclock import parse_zone, to_instant
 from duly.db.clock import get_current_time
 from duly.db.pool import Pool

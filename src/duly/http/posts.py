@@ -6,8 +6,9 @@ A post belongs to the person of the API key. Released posts are visible to every
 from typing import Annotated, Any, TypeAlias
 from uuid import UUID
 
-from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response, status
+from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request, Response, status
 from pydantic import Discriminator, Field, Tag
+from pydantic.json_schema import SkipJsonSchema
 
 from duly.apps.posts import service
 from duly.apps.posts.model import MAX_CAPTION_LENGTH, Intent, PostStatus
@@ -39,7 +40,7 @@ from duly.http.dependencies import ImageDecoderDep, ObjectStoreDep, PoolDep
 from duly.http.envelope import CALLABLE, PLAIN, EnvelopedRoute, detect_form, failure_responses
 from duly.http.problems import problem_responses
 from duly.http.request_limits import GuardedRoute, ImageRoute
-from duly.http.types import Instant, PageQuery, RequestModel, ResponseModel
+from duly.http.types import Instant, PageQuery, RequestModel, ResponseModel, choose_idempotency_key
 from duly.outcomes import Existing
 from duly.storage.photo import MAX_PHOTO_BYTES, clean_photo
 
@@ -90,8 +91,8 @@ class IntentRequest(RequestModel):
         examples=["temp/6f0c1f3e-6d0b-4b0e-9a52-0d2f7a3b8c11.jpg"],
     )
     caption: Caption = Field(examples=["My day"])
-    requestId: UUID = Field(  # noqa: N815
-        description="Idempotency key: a repeated request creates no second post, and gets the same response for a day."
+    requestId: UUID | SkipJsonSchema[None] = Field(  # noqa: N815
+        default=None, description="The idempotency key, where the header `Idempotency-Key` is not sent."
     )
 
 
@@ -103,6 +104,13 @@ class CallableRequest(RequestModel):
 
 AnyIntentRequest: TypeAlias = Annotated[
     Annotated[IntentRequest, Tag(PLAIN)] | Annotated[CallableRequest, Tag(CALLABLE)], Discriminator(detect_form), Body()
+]
+RequestId: TypeAlias = Annotated[
+    UUID | None,
+    Header(
+        alias="Idempotency-Key",
+        description="The same request under the same key creates one post, and gets the same response for a day.",
+    ),
 ]
 
 
@@ -224,7 +232,13 @@ class ObjectiveResponse(ResponseModel):
     ),
 )
 async def create_post_intent(
-    request: Request, body: AnyIntentRequest, author: Author, pool: PoolDep, objects: ObjectStoreDep, response: Response
+    request: Request,
+    body: AnyIntentRequest,
+    author: Author,
+    pool: PoolDep,
+    objects: ObjectStoreDep,
+    response: Response,
+    key: RequestId = None,
 ) -> IntentResponse | CallableResponse:
     """One per author and UTC day, released six hours later; needs the scope `posts:write` and a person's key.
 
@@ -232,12 +246,21 @@ async def create_post_intent(
     """
     request.state.is_callable = isinstance(body, CallableRequest)
     fields = body.data if isinstance(body, CallableRequest) else body
-    intent = Intent(author, fields.imagePath, fields.caption, fields.requestId)
+    request_id = choose_request_id(key, fields.requestId)
+    intent = Intent(author, fields.imagePath, fields.caption, request_id)
     creation = await service.create_intent(pool, objects, intent)
     if isinstance(creation, Existing):
         response.headers["Duly-Replayed"] = "true"
     result = IntentResponse(success=True, data=IntentData.model_validate(creation.row))
     return CallableResponse(result=result) if isinstance(body, CallableRequest) else result
+
+
+def choose_request_id(header: UUID | None, field: UUID | None) -> UUID:
+    """Return the request id of the header or of the body; InvalidArgument when it is missing or they differ."""
+    chosen = choose_idempotency_key(header and str(header), field and str(field), "requestId")
+    if chosen is None:
+        raise InvalidArgument("requestId: must be a UUID, here or in the header Idempotency-Key")
+    return UUID(chosen)
 
 
 @photos.post(

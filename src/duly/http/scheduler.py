@@ -14,10 +14,17 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response, 
 
 from duly.accounts.service import find_user
 from duly.apps.scheduler import service
-from duly.apps.scheduler.calendar import firings_after
-from duly.apps.scheduler.model import MAX_KEY_LENGTH, Answer, Run, Schedule, ScheduleStatus
-from duly.apps.scheduler.plan import parse_rule_cached
-from duly.apps.scheduler.repository import BEGINNING, END, parse_receipt
+from duly.apps.scheduler.model import (
+    BEGINNING,
+    END,
+    MAX_KEY_LENGTH,
+    Answer,
+    Run,
+    Schedule,
+    ScheduleStatus,
+    parse_receipt,
+)
+from duly.apps.scheduler.planning import parse_rule_cached, schedule_firings
 from duly.apps.scheduler.wallclock import parse_zone
 from duly.db.clock import get_current_time
 from duly.db.pool import Pool
@@ -66,7 +73,7 @@ from duly.http.scheduler_models import (
     UpcomingRunResponse,
     UpcomingRunsResponse,
 )
-from duly.http.types import PageQuery
+from duly.http.types import PageQuery, choose_idempotency_key
 from duly.outcomes import Creation, Existing
 
 READ, WRITE = "scheduler:read", "scheduler:write"
@@ -124,7 +131,7 @@ IdempotencyKey: TypeAlias = Annotated[
         alias="Idempotency-Key",
         min_length=1,
         max_length=MAX_KEY_LENGTH,
-        description="The same request under the same key creates one schedule; another is an error.",
+        description="The same request under the same key has one effect; another request under it is an error.",
     ),
 ]
 
@@ -151,8 +158,8 @@ async def create_schedule(
 ) -> ScheduleResponse:
     """The same request under the same `Idempotency-Key` creates one; needs the scope `scheduler:write`."""
     at = await get_current_time(pool)
-    begins_now = body.first_run_at is None
-    creation = await service.add_schedule(pool, user_id, body.to_schedule(at), key, begins_now=begins_now)
+    starts_now = body.first_run_at is None
+    creation = await service.add_schedule(pool, user_id, body.to_schedule(at), key, starts_now=starts_now)
     set_creation_headers(response, creation, f"/v1/schedules/{creation.row.id}")
     return to_schedule_response(creation.row, at)
 
@@ -306,7 +313,7 @@ async def undo_run(
     run_id: RunId, user_id: Writer, pool: PoolDep, seconds: UndoSeconds, response: Response
 ) -> ExpenseResponse:
     """By a new entry, for a limited time; the run stays confirmed; needs the scope `scheduler:write`."""
-    creation = await service.undo_answer(pool, user_id, run_id, seconds)
+    creation = await service.reverse_expense(pool, user_id, run_id, seconds)
     set_creation_headers(response, creation)
     return ExpenseResponse.model_validate(creation.row)
 
@@ -325,9 +332,12 @@ async def undo_run(
         **problem_responses(KeyReused, AlreadyAnswered, RunClosed, RateLimited),
     },
 )
-async def answer_run(body: ConfirmationRequest, user_id: Writer, pool: PoolDep, response: Response) -> ReceiptResponse:
-    """Once: its effects on the run and on the expenses commit together; needs the scope `scheduler:write`."""
-    answer = Answer(body.action, body.idempotency_key, body.payload)
+async def answer_run(
+    body: ConfirmationRequest, user_id: Writer, pool: PoolDep, response: Response, key: IdempotencyKey = None
+) -> ReceiptResponse:
+    """Once, by the `Idempotency-Key`: all its effects commit together; needs the scope `scheduler:write`."""
+    chosen = choose_idempotency_key(key, body.idempotency_key, "idempotency_key")
+    answer = Answer(body.action, chosen or "", body.payload)
     try:
         creation = await service.answer_run(pool, user_id, body.job_run_id, answer)
     except AlreadyAnswered as error:
@@ -364,7 +374,7 @@ def set_creation_headers(response: Response, creation: Creation[Any], location: 
 async def change_status(pool: Pool, user_id: int, schedule_id: int, to: ScheduleStatus) -> ScheduleResponse:
     """Pause, resume or archive a schedule, and convert it."""
     return to_schedule_response(
-        await service.move_schedule(pool, user_id, schedule_id, to), await get_current_time(pool)
+        await service.set_schedule_status(pool, user_id, schedule_id, to), await get_current_time(pool)
     )
 
 
@@ -396,11 +406,12 @@ def next_firings(schedule: Schedule, after: datetime, zone: ZoneInfo) -> list[Fi
     """Return the next firings of a schedule; only an active one has any."""
     if schedule.status is not ScheduleStatus.ACTIVE:
         return []
+    found = schedule_firings(schedule, after)
     return [
         FiringResponse(
             period_key=firing.period_key,
             scheduled_at=firing.scheduled_at,
             local=firing.scheduled_at.astimezone(zone),
         )
-        for firing in islice(firings_after(schedule, after), NEXT_FIRINGS_COUNT)
+        for firing in islice(found, NEXT_FIRINGS_COUNT)
     ]

@@ -25,6 +25,7 @@ from duly.apps.scheduler.model import (
     ScheduleStatus,
     to_amount,
 )
+from duly.apps.scheduler.reasons import describe_reason
 from duly.apps.scheduler.rule import MAX_RULE_LENGTH
 from duly.errors import InvalidArgument
 from duly.http.job_models import DueTime, Payload
@@ -90,6 +91,7 @@ Amount = Annotated[
 AmountText = Annotated[str, BeforeValidator(format_amount), Field(examples=["9.99"])]
 Id = Annotated[int, Field(strict=True, ge=1, le=MAX_ID)]
 ScheduleId = Annotated[int, Field(validation_alias=AliasChoices("schedule_id", "job_id"))]
+Reason = Annotated[str, BeforeValidator(describe_reason)]
 Next = Annotated[str | None, Field(description="Cursor of the next page, passed as `?next=`; null on the last page.")]
 From = Annotated[DueTime | None, Field(alias="from", description="At this time or later.")]
 To = Annotated[DueTime | None, Field(alias="to", description="Before this time.")]
@@ -175,7 +177,9 @@ class ConfirmationRequest(RequestModel):
 
     job_run_id: Id
     action: Action
-    idempotency_key: Key = Field(description="The same answer under the same key counts once; another is an error.")
+    idempotency_key: Key | SkipJsonSchema[None] = Field(
+        default=None, description="The idempotency key, where the header `Idempotency-Key` cannot be sent."
+    )
     payload: Payload = Field(
         default_factory=dict[str, Any],
         description="With `complete`: `amount`, `currency`, `category`, `merchant`, `note` of the expense. With "
@@ -281,7 +285,7 @@ class RunSummary(ResponseModel):
         description="When the reminder is sent; null once that has begun, or if none will be sent."
     )
     sent_at: Instant | None = Field(description="When the first reminder was sent.")
-    reason: str | None = Field(
+    reason: Reason | None = Field(
         description="Why it ended without an answer; or, while it is open, why its period key is its own instant."
     )
     created_at: Instant
@@ -338,7 +342,7 @@ class MissedPeriodResponse(ResponseModel):
     job_id: ScheduleId
     period_key: str
     scheduled_at: Instant
-    reason: str
+    reason: Reason
 
 
 class MissedPeriodPage(ResponseModel):

@@ -156,7 +156,7 @@ class JobWork(Work):
         self.floors = floors_after(lease.row for lease in leases) if len(leases) == limit else {}
         return leases
 
-    async def purge(self, connection: Connection) -> int:
+    async def maintain(self, connection: Connection) -> int:
         """Delete some jobs whose retention is over."""
         return await repository.purge(connection, PURGE_BATCH_SIZE)
 

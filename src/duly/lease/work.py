@@ -170,8 +170,8 @@ class Work(ABC):
         """Do some of what is due and needs no lease, in the open transaction; returns how many rows, 0 for none."""
         return 0
 
-    async def purge(self, connection: Connection) -> int:  # noqa: ARG002
-        """Remove some rows that are past their retention; returns how many, 0 when none is left."""
+    async def maintain(self, connection: Connection) -> int:  # noqa: ARG002
+        """Maintain the table: remove rows past their retention, for example; returns how many, 0 when none is left."""
         return 0
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:

@@ -1,6 +1,7 @@
 """Signed links that answer as a button does, for channels that have no buttons.
 
 A link is the same at every attempt: it is derived from the message, and expires a fixed time after that was created.
+`scheduler/reminder.py` writes the `run` and the `buttons` that are read here; `http/answer.py` opens the links.
 """
 
 from collections.abc import Mapping, Sequence

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+NOT_CONFIGURED = "CHANNEL_NOT_CONFIGURED"  # begins the last_error of a message that waits for a setting
+UNCONFIGURED_WAIT_DAYS = 7  # then it fails
+
 
 @dataclass(frozen=True)
 class Contact:

@@ -10,6 +10,9 @@ and when one must be retried, those behind it are released without counting a st
 
 Messages of a channel that is not configured, such as Telegram without a bot token, stay pending: the sender writes the
 missing setting into `last_error`, and after seven days they fail.
+
+What follows from a sent message is the application's: the scheduler's trigger outbox_note_sent on `duly.outbox` writes
+`scheduler.reminders` and makes the run `sent`, in the transaction that settles the message here.
 """
 
 import asyncio
@@ -31,6 +34,8 @@ from duly.logging import get_log
 from duly.outbox import repository
 from duly.outbox.answer_links import AnswerLinks
 from duly.outbox.channel import (
+    NOT_CONFIGURED,
+    UNCONFIGURED_WAIT_DAYS,
     AnswerLink,
     Channel,
     Contact,
@@ -44,8 +49,6 @@ from duly.outbox.states import MessageTable
 from duly.outcomes import Done, Failed, GiveUp, Released, clean_text
 
 MAX_STARTS = 12
-NOT_CONFIGURED = "CHANNEL_NOT_CONFIGURED"
-UNCONFIGURED_WAIT_DAYS = 7  # then messages of an unconfigured channel fail
 BACKOFF = Backoff(base_seconds=10.0, cap_seconds=3600.0)
 
 log = get_log("duly.outbox")
@@ -216,7 +219,7 @@ class SendWork(Work):
         await repository.note_unconfigured(connection, self.messages, reasons)
         return failed
 
-    async def purge(self, connection: Connection) -> int:
+    async def maintain(self, connection: Connection) -> int:
         """Delete messages whose retention is over."""
         return 0 if self.retain_days is None else await repository.retain(connection, self.retain_days)
 

@@ -79,7 +79,7 @@ async def list_messages(
 async def get_message(pool: Pool, key: UUID | str, table: MessageTable = OUTBOX) -> StoredMessage:
     """Return a message; raises NotFound when there is none."""
     async with pool.transaction() as connection:
-        return await get(connection, table, key)
+        return await fetch_message(connection, table, key)
 
 
 async def resolve_id(pool: Pool, prefix: IdPrefix) -> UUID:
@@ -93,7 +93,7 @@ async def resolve_id(pool: Pool, prefix: IdPrefix) -> UUID:
 async def resend_message(pool: Pool, key: UUID | str, table: MessageTable = OUTBOX) -> StoredMessage:
     """Put a failed or uncertain message back in the queue under the same id; raises IllegalMove in any other state."""
     async with pool.transaction() as connection:
-        before = await get(connection, table, key)
+        before = await fetch_message(connection, table, key)
         update = (
             repository.resend(connection, key)
             if table.is_outbox
@@ -101,7 +101,7 @@ async def resend_message(pool: Pool, key: UUID | str, table: MessageTable = OUTB
         )
         if not await update:
             raise IllegalMove(f"message {key} is {before.status}: only failed or uncertain messages can be resent")
-        return await get(connection, table, key)
+        return await fetch_message(connection, table, key)
 
 
 async def resolve_message(
@@ -109,7 +109,7 @@ async def resolve_message(
 ) -> StoredMessage:
     """Record whether an uncertain message arrived; raises IllegalMove when it is not uncertain."""
     async with pool.transaction() as connection:
-        before = await get(connection, table, key)
+        before = await fetch_message(connection, table, key)
         update = (
             repository.resolve(connection, key, was_sent=was_sent)
             if table.is_outbox
@@ -117,10 +117,10 @@ async def resolve_message(
         )
         if not await update:
             raise IllegalMove(f"message {key} is {before.status}: only uncertain messages can be resolved")
-        return await get(connection, table, key)
+        return await fetch_message(connection, table, key)
 
 
-async def get(connection: Connection, table: MessageTable, key: UUID | str) -> StoredMessage:
+async def fetch_message(connection: Connection, table: MessageTable, key: UUID | str) -> StoredMessage:
     """Return a message; raises NotFound when there is none."""
     await check_managed(connection, table)
     if row := await repository.find_message(connection, table, key):

@@ -1,6 +1,5 @@
 """Button presses on reminders: each takes effect once, and the message is replaced by the receipt."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,31 +8,21 @@ from aiogram.types import CallbackQuery
 
 from duly.accounts import User
 from duly.apps.scheduler import service
-from duly.apps.scheduler.model import Action, Answer, Receipt, Reminder, Run, RunStatus
-from duly.apps.scheduler.receipt import closed_text, closing_reason, find_closing_receipt, receipt_line, receipt_text
+from duly.apps.scheduler.button_key import ButtonPress, parse_button_key
+from duly.apps.scheduler.model import Action, Receipt, Reminder, Run, RunStatus
+from duly.apps.scheduler.reasons import describe_reason
+from duly.apps.scheduler.receipt import closed_text, find_closing_receipt, receipt_line, receipt_text
 from duly.crashpoint import crashpoint
 from duly.errors import AlreadyAnswered, KeyReused, NotFound, RunClosed
 from duly.logging import get_log
 from duly.telegram.buttons import find_key
+from duly.telegram.channel import MessageId, parse_message_id
 from duly.telegram.messages import translate
 from duly.telegram.services import Services
 
-KEY = re.compile(r"(\d{1,19}):\d{1,12}:(?:(complete|skip|cancel)|(snooze):(\d{1,5}))", re.ASCII)
-RECEIPT = re.compile(r"(-?\d{1,19}):(\d{1,19})", re.ASCII)
 MAX_REFRESHES = 3
 
 log = get_log("duly.telegram")
-
-
-MessageId = tuple[int, int]  # the id of a chat, and of a message in it
-
-
-@dataclass(frozen=True)
-class ButtonPress:
-    """A parsed button press."""
-
-    run_id: int
-    answer: Answer
 
 
 @dataclass(frozen=True)
@@ -46,20 +35,11 @@ class RunView:
     is_own_effect: bool = False  # the state is what this button press did
 
 
-def parse_button_press(key: str) -> ButtonPress | None:
-    """Parse the key of a button as `scheduler.reminder` writes it; returns None for any other text."""
-    found = KEY.fullmatch(key)
-    if found is None:
-        return None
-    action = Action(found[2] or found[3])
-    return ButtonPress(int(found[1]), Answer(action, key, {"minutes": int(found[4])} if found[4] else {}))
-
-
 async def handle_button_press(query: CallbackQuery, services: Services, person: User) -> None:
     """Answer the run, notify the person who pressed, and replace every message about the run by the receipt."""
     chat = query.message.chat.id if query.message else query.from_user.id
     key = find_key(services.token, chat, query.data or "")
-    press = parse_button_press(key) if key is not None else None
+    press = parse_button_key(key) if key is not None else None
     if press is None:
         await services.answer_callback(query.id, translate(person.language, "button_invalid"), is_alert=True)
         return
@@ -118,7 +98,7 @@ async def load_run_view(
         case RunStatus.CONFIRMED | RunStatus.SKIPPED | RunStatus.CANCELLED if first := find_closing_receipt(receipts):
             return answered_view(person, run, first, receipt, all_ids)
         case _:
-            notice = translate(person.language, "run_closed", reason=closing_reason(run, person.language))
+            notice = translate(person.language, "run_closed", reason=describe_reason(run.reason, person.language))
             return RunView(notice, closed_text(run, person.zone, person.language), all_ids)
 
 
@@ -135,8 +115,7 @@ def answered_view(
 def sent_message_ids(reminders: Sequence[Reminder]) -> list[MessageId]:
     """Return the ids of the messages that were sent by Telegram, the latest first."""
     receipts = [str(each.payload.get("receipt")) for each in reminders if each.payload.get("channel") == "telegram"]
-    found = [RECEIPT.fullmatch(receipt) for receipt in reversed(receipts)]
-    return [(int(each[1]), int(each[2])) for each in found if each]
+    return [found for receipt in reversed(receipts) if (found := parse_message_id(receipt))]
 
 
 def router() -> Router:

@@ -1,4 +1,4 @@
-"""The data of a button: the key of its answer, signed for the chat it was sent to.
+"""The data of a button: its key (`scheduler/button_key.py`), signed for the chat it was sent to.
 
     4611686018427387904:1794837780:snooze:10080.hUjv6TLi2XoPzGkq        60 bytes of at most 64
     the key of the answer                       signature of chat and key

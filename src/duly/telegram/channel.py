@@ -10,6 +10,7 @@
 Telegram does not detect duplicates, so a message with an unknown outcome is left to an operator.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,7 +32,10 @@ from duly.telegram.buttons import sign_key
 from duly.telegram.client import NO_PREVIEW, format_error, open_bot, truncate, was_never_sent
 
 BUTTONS_PER_ROW = 2
+MESSAGE_ID = re.compile(r"(-?\d{1,19}):(\d{1,19})", re.ASCII)
 UNDELIVERABLE_ERRORS = (TelegramForbiddenError, TelegramBadRequest, TelegramMigrateToChat, TelegramEntityTooLarge)
+
+MessageId = tuple[int, int]  # the id of a chat, and of a message in it
 
 
 class Telegram:
@@ -47,7 +51,7 @@ class Telegram:
         self.bot: Bot | None = None
 
     async def send(self, message: OutboundMessage) -> str | None:
-        """Send a message to the chat of its recipient; returns the receipt `chat:message`."""
+        """Send a message to the chat of its recipient; return its receipt."""
         chat = require_chat(message)
         keyboard = build_keyboard(message.payload.get("buttons", ()), self.token, chat)
         try:
@@ -64,7 +68,7 @@ class Telegram:
             raise OutcomeUnknown("the response of the Bot API cannot be parsed") from None
         except TelegramAPIError as error:
             raise NotSent(format_error(error)) from None
-        return f"{chat}:{sent.message_id}"
+        return format_message_id((chat, sent.message_id))
 
     def get_bot(self) -> Bot:
         """Return the bot, created on the event loop that sends."""
@@ -77,6 +81,17 @@ class Telegram:
         if self.bot is not None:
             await self.bot.session.close()
             self.bot = None
+
+
+def format_message_id(message_id: MessageId) -> str:
+    """Return the receipt of a sent message, `chat:message`, which its row in the outbox and the reminder keep."""
+    return f"{message_id[0]}:{message_id[1]}"
+
+
+def parse_message_id(receipt: str) -> MessageId | None:
+    """Return the message that a receipt is about; None for any other text."""
+    found = MESSAGE_ID.fullmatch(receipt)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def require_chat(message: OutboundMessage) -> int:

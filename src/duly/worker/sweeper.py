@@ -103,7 +103,7 @@ class Sweeper:
         self.purge_at = time.monotonic() + PURGE_SECONDS * random.uniform(0.8, 1.0)  # noqa: S311
         for _ in range(MAX_SWEEPS):
             async with self.pool.transaction() as connection:
-                purged = await self.work.purge(connection)
+                purged = await self.work.maintain(connection)
             if not purged or self.claimer.is_stopping:
                 return
             log.info("rows.purged", kind=self.work.name, rows=purged)

@@ -250,6 +250,19 @@ def test_bad_input_is_refused_with_400_and_names_the_field(change: Json, words: 
     assert words in refused(answer, 400, "INVALID_ARGUMENT")
 
 
+def test_the_request_id_is_a_header_or_a_field_of_the_body(anna: httpx2.Client) -> None:
+    body = body_of(anna)
+    headers = {"Idempotency-Key": body["requestId"]}
+    without = {name: value for name, value in body.items() if name != "requestId"}
+    first = anna.post(INTENT, json=without, headers=headers)
+    assert made(anna.post(INTENT, json=body)) == made(first)
+    differing = anna.post(INTENT, json=body, headers={"Idempotency-Key": str(uuid4())})
+    assert "differ" in refused(differing, 400, "INVALID_ARGUMENT")
+    assert "Idempotency-Key" in refused(
+        anna.post(INTENT, json=body, headers={"Idempotency-Key": "x"}), 400, "INVALID_ARGUMENT"
+    )
+
+
 @pytest.mark.parametrize("field", ["imagePath", "caption", "requestId"])
 def test_a_missing_field_is_refused_by_its_name(field: str, quiet: httpx2.Client) -> None:
     body = {"imagePath": f"temp/{uuid4()}.jpg", "caption": "My day", "requestId": str(uuid4())}
@@ -641,7 +654,7 @@ def test_an_image_that_is_not_used_leaves_after_a_day_and_a_used_one_stays(
 
     async def tidy() -> None:
         async with await connect(make_conninfo(env.database, user=Names().worker)) as worker:
-            await PostWork(RulesAnalyzer(), Tuning(), objects=env.objects).purge(worker)
+            await PostWork(RulesAnalyzer(), Tuning(), objects=env.objects).maintain(worker)
 
     asyncio.run(tidy())
     assert len(env.images) == 1

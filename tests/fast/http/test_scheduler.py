@@ -22,12 +22,12 @@ from duly.apps.ingest.shift import shift_from_entry
 from duly.apps.scheduler.calendar import (
     FEED_FUTURE,
     MAX_EVENTS,
-    firings_after,
     recent_runs,
     render_calendar,
     upcoming_firings,
 )
 from duly.apps.scheduler.model import CatchUp, Run, RunStatus, Schedule, ScheduleStatus
+from duly.apps.scheduler.planning import schedule_firings
 from duly.db.migrations import Names
 from duly.db.pool import connect, open_pool
 from duly.http.app import build_app
@@ -452,6 +452,16 @@ def test_an_answer_that_breaks_a_rule_is_refused(change: Json, place: str, quiet
     assert place in problem(quiet.post(ANSWERS, json=body), 422, "INVALID_ARGUMENT")
 
 
+def test_the_key_of_an_answer_is_its_header_or_a_field_of_its_body(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    run = sent_run(env, anna)["id"]
+    body = {"job_run_id": run, "action": "complete"}
+    assert "idempotency_key" in problem(anna.post(ANSWERS, json=body), 422, "INVALID_ARGUMENT")
+    first = made(anna.post(ANSWERS, json=body, headers={"Idempotency-Key": "tap"}))
+    assert shown(answered(anna, run)) == first
+    both = anna.post(ANSWERS, json=body | {"idempotency_key": "tap"}, headers={"Idempotency-Key": "other"})
+    assert "differ" in problem(both, 422, "INVALID_ARGUMENT")
+
+
 # The calendar ---------------------------------------------------------------------------------------------------------
 
 
@@ -551,7 +561,7 @@ def test_a_rule_that_is_none_spoils_nobody_elses_events() -> None:
 
 def test_the_periods_of_events_follow_the_zone_of_the_rule() -> None:
     tokyo = plan_of(rule="cron: CRON_TZ=Asia/Tokyo 0 5 * * *")
-    first = next(firings_after(tokyo, NOON))
+    first = next(schedule_firings(tokyo, NOON))
     assert (first.period_key, first.scheduled_at) == ("2026-11-17", datetime(2026, 11, 16, 20, tzinfo=UTC))
     assert all(each.scheduled_at <= NOON + FEED_FUTURE for each in upcoming_firings([tokyo], [], NOON, MAX_EVENTS))
 
@@ -699,7 +709,7 @@ def test_runs_are_listed_by_schedule_state_and_time_page_by_page(env: ApiEnviron
     assert times == sorted(times, reverse=True)
     assert {each["job_id"] for each in items(anna.get(RUNS, params={"job_id": one}))} == {one}
     skipped = items(anna.get(RUNS, params={"status": "skipped"}))
-    assert {(each["job_id"], each["reason"]) for each in skipped} == {(two, "missed: a later one has come")}
+    assert {(each["job_id"], each["reason"]) for each in skipped} == {(two, "missed: a later one is due")}
     within = {"from": "2026-11-17T12:30:00Z", "to": "2026-11-18T12:30:00Z"}
     assert [each["period_key"] for each in items(anna.get(RUNS, params=within))] == ["2026-11-17", "2026-11-17"]
     page = shown(anna.get(RUNS, params={"limit": 5}))

@@ -48,7 +48,7 @@ def test_a_person_is_described_anew(database: str) -> None:
         (("bo", "--telegram-id", "42"), "belongs to another user"),
         (("bo", "--zone", "Nowhere"), "a zone must be"),
         (("bo",), "nothing to change"),
-        (("cia", "--telegram-id", "7"), "there is no person with the uid 'cia'"),
+        (("cia", "--telegram-id", "7"), "there is no user with the uid 'cia'"),
         (("bo", "--telegram-id", "0"), "--telegram-id"),
     ):
         refused = run(database, "users", "set", *words)

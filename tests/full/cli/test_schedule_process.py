@@ -32,7 +32,7 @@ def test_the_next_times_are_printed_in_the_zone_and_in_utc_with_their_periods() 
 def test_programs_get_json() -> None:
     ran = duly("next", '{"every": "month", "day": 1, "at": "10:00"}', *FIRST, "--count", "1", "--json")
     printed: dict[str, Any] = json.loads(ran.stdout)
-    assert (printed["zone"], printed["grain"]) == ("Europe/Stockholm", "month")
+    assert (printed["zone"], printed["period_unit"]) == ("Europe/Stockholm", "month")
     assert printed["next"] == [{"period": "2026-04", "local": "2026-04-01T10:00+02:00", "utc": "2026-04-01T08:00Z"}]
 
 

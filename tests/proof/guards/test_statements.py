@@ -639,7 +639,7 @@ async def test_a_worker_passes_over_the_archived_schedule_that_another_finishes(
     admin.execute("update scheduler.job_plans set is_closing = true")
     await worker.execute("set lock_timeout = '2s'")
     with looked_at(admin, "scheduler.job_plans", "job_id = (select min(id) from scheduler.jobs)"):
-        assert await schedule_store.finish_archived(worker) == 1
+        assert await schedule_store.cancel_archived_runs(worker) == 1
     assert sorted(look(admin, "select status from scheduler.job_runs")) == ["cancelled", "pending"]
 
 

@@ -110,7 +110,7 @@ async def move_messages(random: Random, schedules: ScheduleActions) -> None:
 async def due_runs(schedules: ScheduleActions) -> dict[int, str | None]:
     """Return the runs that the next reminders are written for, and why some are skipped; it is rolled back."""
     async with schedules.worker.transaction(force_rollback=True):
-        return {run.id: run.skip_reason for run in await repository.find_due(schedules.worker, 500)}
+        return {run.id: run.missed_reason for run in await repository.find_due(schedules.worker, 500)}
 
 
 async def next_messages(schedules: ScheduleActions, hired: list[Hired]) -> set[object]:

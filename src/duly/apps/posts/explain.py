@@ -1,4 +1,4 @@
-"""Explains in one sentence why a post has not been released.
+"""Explain in one sentence why a post has not been released.
 
 All possible causes are queried in one statement (`explain.sql`), and the first that applies is reported. Only the row
 that the next claim would return, by the query behind `find_next`, is reported as about to be claimed.
@@ -98,27 +98,29 @@ class PostSituation:
         return self.release_time
 
 
-async def explain(pool: Pool, viewer: str | None, key: UUID, *, zone: tzinfo | None = UTC) -> Explanation[PostReason]:
+async def explain(
+    pool: Pool, viewer: str | None, post_id: UUID, *, zone: tzinfo | None = UTC
+) -> Explanation[PostReason]:
     """Explain the status of a post; raises NotFound when the viewer may not see it."""
     async with pool.transaction() as connection:
-        situation = await find_situation(connection, key, viewer, zone)
+        situation = await find_situation(connection, post_id, viewer, zone)
     if situation is None:
-        raise NotFound(f"there is no post {key}")
-    return find_explanation(CAUSES, key, situation.status, situation)
+        raise NotFound(f"there is no post {post_id}")
+    return find_explanation(CAUSES, post_id, situation.status, situation)
 
 
 async def find_situation(
-    connection: Connection, key: UUID, viewer: str | None, zone: tzinfo | None
+    connection: Connection, post_id: UUID, viewer: str | None, zone: tzinfo | None
 ) -> PostSituation | None:
     """Return a post with everything that could delay it, with times in the zone.
 
     The next row to claim is queried first and stays locked, so that the rest is consistent with it.
     """
-    is_next = await find_next(connection, POST) == key
+    is_next = await find_next(connection, POST) == post_id
     row = await find_row(
         connection,
         SQL.find_situation,
-        key=key,
+        post_id=post_id,
         viewer=viewer,
         alive_seconds=ALIVE_SECONDS,
         ahead_limit=MAX_AHEAD + 1,
@@ -143,19 +145,19 @@ def describe_released(post: PostSituation) -> str:
 def describe_being_read(post: PostSituation) -> str:
     """Describe a post that a worker is reading."""
     return (
-        f"{post.holder} has it since {format_time(post.processing_since)}, at start {post.process_attempts}, and holds "
-        f"it until {format_time(post.lease_expires_at)} unless that is renewed."
+        f"{post.holder} is reading it since {format_time(post.processing_since)}, at start {post.process_attempts}; "
+        f"its lease lasts until {format_time(post.lease_expires_at)} unless it is renewed."
     )
 
 
 def describe_expired(post: PostSituation) -> str:
     """Describe a post whose lease has expired."""
     return (
-        f"{post.holder} had it and was not heard of since its lease ended at {format_time(post.lease_expires_at)}: "
+        f"{post.holder} claimed it, and its lease expired without renewal at {format_time(post.lease_expires_at)}: "
         + (
             LOCKED
             if post.is_locked
-            else f"{format_live_workers(post.workers)} will let it wait again at the next sweep"
+            else f"{format_live_workers(post.workers)} will make it PENDING again at the next sweep"
         )
         + "."
     )
@@ -164,15 +166,15 @@ def describe_expired(post: PostSituation) -> str:
 def describe_not_repaired(post: PostSituation) -> str:
     """Describe a post whose lease has expired while no worker is alive."""
     return (
-        f"{post.holder} had it and was not heard of since its lease ended at {format_time(post.lease_expires_at)}, and "
-        f"{describe_no_worker(post.stopping, ' that would let it wait again')}; {START}, or: duly posts repair."
+        f"{post.holder} claimed it, and its lease expired without renewal at {format_time(post.lease_expires_at)}, and "
+        f"{describe_no_worker(post.stopping, ' that would make it PENDING again')}; {START}, or: duly posts repair."
     )
 
 
 def describe_holder_gone(post: PostSituation) -> str:
     """Describe a post whose lease owner is not alive."""
     then = (
-        "the next sweep lets it wait again"
+        "the next sweep makes it PENDING again"
         if post.workers
         else f"{describe_no_worker(post.stopping, RELEASES)}; {START}"
     )
@@ -242,5 +244,5 @@ CAUSES: Sequence[Cause[PostReason, PostSituation]] = (
     Cause(PostReason.LOCKED, lambda post: post.is_locked or (not post.is_next and not post.ahead), describe_locked),
     Cause(PostReason.BEHIND_OTHERS, lambda post: not post.is_next, describe_behind),
     # PENDING, and next to be claimed.
-    Cause(PostReason.DUE, lambda _: True, lambda post: f"{describe_due(post)}; a worker takes it any moment."),
+    Cause(PostReason.DUE, lambda _: True, lambda post: f"{describe_due(post)}; a worker is about to claim it."),
 )

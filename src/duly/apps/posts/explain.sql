@@ -52,4 +52,4 @@ select
         select from posts.posts as l where l.id = p.id for no key update skip locked
     ) else false end as is_locked
 from posts.posts as p
-where p.id = %(key)s and (p.status = 'RELEASED' or %(viewer)s in (p.author_id, '*'));
+where p.id = %(post_id)s and (p.status = 'RELEASED' or %(viewer)s in (p.author_id, '*'));

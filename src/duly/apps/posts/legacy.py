@@ -14,7 +14,7 @@ import orjson
 import psycopg
 
 from duly.apps.posts import repository
-from duly.apps.posts.model import LegacyPost, parse_legacy
+from duly.apps.posts.legacy_document import LegacyPost, parse_legacy
 from duly.canonical_json import MAX_BYTES
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, Unavailable

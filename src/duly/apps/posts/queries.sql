@@ -4,7 +4,7 @@
 
 -- name: create_intent
 -- Creates the only post of an author and day; the same request gets the stored response. Refusals have their own SQLSTATE.
-select is_new, answer
+select is_new, answer as response
 from posts.create_intent(%(author)s, %(request_id)s, %(digest)s, %(caption)s, %(upload)s, %(is_kept)s);
 
 -- name: add_upload
@@ -14,7 +14,7 @@ insert into posts.uploads (name, author_id) values (%(name)s, %(author)s);
 -- name: edit_caption
 -- The author may edit the caption until the post is claimed: an edit that waited for the claim changes nothing.
 update posts.posts set caption = %(caption)s
-where id = %(key)s and author_id = %(author)s and status = 'PENDING'
+where id = %(post_id)s and author_id = %(author)s and status = 'PENDING'
 returning id;
 
 -- Reading ---------------------------------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ select id, author_id, status, release_time, created_at, updated_at, daily_key, v
     case when %(reader)s in (author_id, '*') then lease_owner end as lease_owner,
     case when %(reader)s in (author_id, '*') then lease_expires_at end as lease_expires_at
 from posts.posts
-where id = %(key)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'));
+where id = %(post_id)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'));
 
 -- name: list_post_ids
 -- Ids of posts with a common prefix that the viewer may see, as a range of the primary key.
@@ -75,8 +75,8 @@ select
         'postId', p.id, 'releasedAt', posts.iso(p.released_at), 'mood', p.ai -> 'mood'
     ),
     'post.released:' || p.id
-from unnest((select %(keys)s::uuid[])) as given (key)
-cross join lateral (select * from posts.posts as t where t.id = given.key limit 1) as p
+from unnest((select %(post_ids)s::uuid[])) as given (id)
+cross join lateral (select * from posts.posts as t where t.id = given.id limit 1) as p
 cross join lateral (select * from "user".users as w where w.uid = p.author_id limit 1) as u
 where p.legacy is null
 order by p.id
@@ -130,6 +130,6 @@ returning id;
 insert into posts.daily_locks (id, created_at, post_id)
 select posts.daily_key(p.author_id, p.created_at) || '_UTC', p.created_at, p.id
 from posts.posts as p
-where p.id = any (%(keys)s::uuid[]) and p.daily_key is not null
+where p.id = any (%(post_ids)s::uuid[]) and p.daily_key is not null
 order by 1
 on conflict (id) do nothing;

@@ -7,7 +7,8 @@ from uuid import UUID
 
 import orjson
 
-from duly.apps.posts.model import Intent, LegacyPost, Post, PostStatus
+from duly.apps.posts.legacy_document import LegacyPost
+from duly.apps.posts.model import Intent, Post, PostStatus
 from duly.db.id_prefix import CANDIDATES_LIMIT, IdPrefix
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, execute, find_row, find_value, get_row, get_rows, get_value
@@ -22,7 +23,7 @@ START_CURSOR = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
 
 
 async def create_intent(connection: Connection, intent: Intent, *, is_kept: bool) -> Row:
-    """Create a post, or return the stored response to the same request, as `is_new` and `answer`."""
+    """Create a post, or return the stored response to the same request, as `is_new` and `response`."""
     return await get_row(
         connection,
         SQL.create_intent,
@@ -40,17 +41,19 @@ async def add_upload(connection: Connection, name: str, author: str) -> None:
     await execute(connection, SQL.add_upload, name=name, author=author)
 
 
-async def edit_caption(connection: Connection, key: UUID, author: str, caption: str) -> bool:
+async def edit_caption(connection: Connection, post_id: UUID, author: str, caption: str) -> bool:
     """Change the caption of a pending post; return False when it has another author or status."""
-    return await find_value(connection, SQL.edit_caption, key=key, author=author, caption=caption) is not None
+    return await find_value(connection, SQL.edit_caption, post_id=post_id, author=author, caption=caption) is not None
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-async def find_post(connection: Connection, key: UUID, viewer: str | None, *, reader: str | None = None) -> Post | None:
+async def find_post(
+    connection: Connection, post_id: UUID, viewer: str | None, *, reader: str | None = None
+) -> Post | None:
     """Return a post that the viewer may see, or None; its author and the reader also see request and lease."""
-    row = await find_row(connection, SQL.find_post, key=key, viewer=viewer, reader=reader or viewer)
+    row = await find_row(connection, SQL.find_post, post_id=post_id, viewer=viewer, reader=reader or viewer)
     return post_from_row(row) if row else None
 
 
@@ -105,9 +108,9 @@ def post_from_row(row: Row) -> Post:
 # Releasing ------------------------------------------------------------------------------------------------------------
 
 
-async def write_notices(connection: Connection, keys: Sequence[UUID], texts: Mapping[str, str]) -> int:
+async def write_notices(connection: Connection, post_ids: Sequence[UUID], texts: Mapping[str, str]) -> int:
     """Write one message to the author of each released post, in the author's language; return how many."""
-    return await execute(connection, SQL.write_notices, keys=list(keys), texts=orjson.dumps(texts).decode())
+    return await execute(connection, SQL.write_notices, post_ids=list(post_ids), texts=orjson.dumps(texts).decode())
 
 
 # Purging --------------------------------------------------------------------------------------------------------------
@@ -144,6 +147,6 @@ async def add_legacy(connection: Connection, posts: Sequence[LegacyPost]) -> lis
     return [row["id"] for row in inserted]
 
 
-async def add_locks(connection: Connection, keys: Sequence[UUID]) -> int:
+async def add_locks(connection: Connection, post_ids: Sequence[UUID]) -> int:
     """Insert the daily locks of imported posts that have a daily key; return how many were free."""
-    return await execute(connection, SQL.add_locks, keys=list(keys))
+    return await execute(connection, SQL.add_locks, post_ids=list(post_ids))

@@ -23,31 +23,33 @@ from duly.paging import Page, build_page, checked_limit, decode_cursor
 from duly.storage import ObjectStore
 from duly.storage.photo import MAX_PHOTO_BYTES
 
-Answer = Mapping[str, Any]
+StoredResponse = Mapping[str, Any]  # what the first of the same requests got, as the contract prints it
 SWEEP_BATCH = 100
 
 
 # Creating -------------------------------------------------------------------------------------------------------------
 
 
-async def upload_image(pool: Pool, objects: ObjectStore, author: str, photo: bytes, key: UUID | None = None) -> str:
+async def upload_image(
+    pool: Pool, objects: ObjectStore, author: str, photo: bytes, upload_id: UUID | None = None
+) -> str:
     """Store a cleaned image for a day, until its author creates a post with it; return its name.
 
-    Repeated uploads of one image with the same `key` are one upload.
+    Repeated uploads of one image with the same `upload_id` are one upload.
     """
-    name = f"temp/{key or uuid4()}.jpg"
+    name = f"temp/{upload_id or uuid4()}.jpg"
     try:
         async with pool.transaction() as connection:
             await repository.add_upload(connection, name, author)
     except ForeignKeyViolation:
         raise NotFound(f"there is no user {author}; create it with: duly users create {author}") from None
     except UniqueViolation:
-        assert key, "a random id cannot exist already"
+        assert upload_id, "a random id cannot exist already"
     await objects.put(name, photo)
     return name
 
 
-async def create_intent(pool: Pool, objects: ObjectStore, intent: Intent) -> Creation[Answer]:
+async def create_intent(pool: Pool, objects: ObjectStore, intent: Intent) -> Creation[StoredResponse]:
     """Create the post of an author and day, or return the response that the same request got before.
 
     The image is copied to its permanent name before the post is created, and the upload removed after it: a post is
@@ -68,10 +70,10 @@ async def create_intent(pool: Pool, objects: ObjectStore, intent: Intent) -> Cre
     except InvalidArgument as refusal:  # no image: it was never uploaded, or the store failed
         raise store_error or refusal from None
     if not created["is_new"]:
-        return Existing(created["answer"])
+        return Existing(created["response"])
     with suppress(DulyError):  # the post exists; what remains is purged with its upload
         await objects.remove([intent.image_path])
-    return Created(created["answer"])
+    return Created(created["response"])
 
 
 async def copy_image(objects: ObjectStore, intent: Intent) -> bool:
@@ -80,16 +82,16 @@ async def copy_image(objects: ObjectStore, intent: Intent) -> bool:
     return await objects.copy(intent.image_path, name) or await objects.exists(name)
 
 
-async def edit_caption(pool: Pool, author: str, key: UUID, caption: str) -> Post:
+async def edit_caption(pool: Pool, author: str, post_id: UUID, caption: str) -> Post:
     """Change the caption of a pending post; raises IllegalMove in any other status."""
     validate_caption(caption)
     async with pool.transaction() as connection:
-        is_edited = await repository.edit_caption(connection, key, author, caption)
-        post = await repository.find_post(connection, key, author)
+        is_edited = await repository.edit_caption(connection, post_id, author, caption)
+        post = await repository.find_post(connection, post_id, author)
     if post is None or post.author_id != author:
-        raise NotFound(f"you have no post {key}")
+        raise NotFound(f"you have no post {post_id}")
     if not is_edited:
-        raise IllegalMove(f"post {key} is {post.status}: its caption can be changed only while it is PENDING")
+        raise IllegalMove(f"post {post_id} is {post.status}: its caption can be changed only while it is PENDING")
     return post
 
 
@@ -110,10 +112,10 @@ async def repair(pool: Pool) -> int:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-async def get_post(pool: Pool, viewer: str | None, key: UUID, *, reader: str | None = None) -> Post:
+async def get_post(pool: Pool, viewer: str | None, post_id: UUID, *, reader: str | None = None) -> Post:
     """Return a post that the viewer may see; its author and the reader also see request and lease. Raises NotFound."""
     async with pool.transaction() as connection:
-        return await get(connection, key, viewer, reader)
+        return await fetch_post(connection, post_id, viewer, reader)
 
 
 async def resolve_id(pool: Pool, viewer: str | None, prefix: IdPrefix) -> UUID:
@@ -124,12 +126,12 @@ async def resolve_id(pool: Pool, viewer: str | None, prefix: IdPrefix) -> UUID:
         return resolve_single_match(prefix, "post", await repository.list_post_ids(connection, prefix, viewer))
 
 
-async def get_image(pool: Pool, objects: ObjectStore, viewer: str | None, key: UUID) -> bytes:
+async def get_image(pool: Pool, objects: ObjectStore, viewer: str | None, post_id: UUID) -> bytes:
     """Return the image of a post that the viewer may see; raises NotFound."""
-    post = await get_post(pool, viewer, key)
+    post = await get_post(pool, viewer, post_id)
     with suppress(InvalidArgument, NotFound):  # a legacy post may refer to another system, or have no image
         return await objects.get(post.image_url or "", MAX_PHOTO_BYTES)
-    raise NotFound(f"post {key} has no stored image")
+    raise NotFound(f"post {post_id} has no stored image")
 
 
 async def list_posts(
@@ -142,33 +144,33 @@ async def list_posts(
     reader: str | None = None,
 ) -> Page[Post]:
     """Return a page of the feed, or of one author's posts, newest first; authors see their unreleased posts too."""
-    at, key = repository.START_CURSOR if cursor is None else decode_cursor(cursor, datetime.fromisoformat, UUID)
+    at, post_id = repository.START_CURSOR if cursor is None else decode_cursor(cursor, datetime.fromisoformat, UUID)
     async with pool.transaction() as connection:
         if author is None:
             viewer_or_reader = reader or viewer
             rows = await repository.list_released(
-                connection, (at, key), checked_limit(limit) + 1, reader=viewer_or_reader
+                connection, (at, post_id), checked_limit(limit) + 1, reader=viewer_or_reader
             )
         else:
             page_size = checked_limit(limit) + 1
-            rows = await repository.list_by_author(connection, author, viewer, (at, key), page_size, reader=reader)
+            rows = await repository.list_by_author(connection, author, viewer, (at, post_id), page_size, reader=reader)
     return build_page(rows, limit, lambda post: (post.created_at, post.id))
 
 
 async def list_transitions(
-    pool: Pool, viewer: str | None, key: UUID, *, cursor: str | None = None, limit: int = 100
+    pool: Pool, viewer: str | None, post_id: UUID, *, cursor: str | None = None, limit: int = 100
 ) -> Page[timeline.Transition]:
     """Return a page of a post's transitions, in order."""
     async with pool.transaction() as connection:
-        await get(connection, key, viewer)
-        return await timeline.list_transitions(connection, POST_MACHINE.name, key, cursor=cursor, limit=limit)
+        await fetch_post(connection, post_id, viewer)
+        return await timeline.list_transitions(connection, POST_MACHINE.name, post_id, cursor=cursor, limit=limit)
 
 
 # Helpers --------------------------------------------------------------------------------------------------------------
 
 
-async def get(connection: Connection, key: UUID, viewer: str | None, reader: str | None = None) -> Post:
+async def fetch_post(connection: Connection, post_id: UUID, viewer: str | None, reader: str | None = None) -> Post:
     """Return a post that the viewer may see; raises NotFound."""
-    if post := await repository.find_post(connection, key, viewer, reader=reader):
+    if post := await repository.find_post(connection, post_id, viewer, reader=reader):
         return post
-    raise NotFound(f"there is no post {key}")
+    raise NotFound(f"there is no post {post_id}")

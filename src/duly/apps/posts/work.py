@@ -140,7 +140,7 @@ class PostWork(Work):
         """Check the service level objectives and write alerts."""
         return await self.alerts.check(connection) if self.alerts else 0
 
-    async def purge(self, connection: Connection) -> int:
+    async def maintain(self, connection: Connection) -> int:
         """Delete expired responses, and uploaded images without a post; return how many."""
         deleted = await repository.retain(connection, PURGE_BATCH)
         if self.objects is not None and (names := await repository.expire_uploads(connection, PURGE_BATCH)):

@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 from icalendar import Alarm, Calendar, Component, Event, vDuration
 
 from duly.apps.scheduler.model import Run, RunStatus, Schedule, ScheduleStatus
-from duly.apps.scheduler.plan import Firing, parse_rule_cached, period_grain
-from duly.apps.scheduler.wallclock import parse_zone
+from duly.apps.scheduler.planning import Firing, schedule_firings
 from duly.errors import InvalidArgument
 
 MAX_EVENTS = 1000
@@ -44,16 +43,6 @@ class Appointment:
 # Selection ------------------------------------------------------------------------------------------------------------
 
 
-def firings_after(schedule: Schedule, after: datetime) -> Iterator[Firing]:
-    """Yield the firings of a schedule after an instant, each with its period; InvalidArgument for an invalid rule."""
-    rule, zone = parse_rule_cached(schedule.rule), parse_zone("user.zone", schedule.zone)
-    anchor = schedule.first_run_at.astimezone(rule.zone_for(zone)).date()
-    grain = period_grain(schedule.rule, zone.key, anchor)
-    advance = timedelta(minutes=schedule.advance_minutes)
-    for at in rule.occurrences(schedule.first_run_at, zone, after=after):
-        yield Firing(schedule.id, rule.period(at, grain, zone), at, at - advance)
-
-
 def recent_runs(runs: Sequence[Run], now: datetime) -> Sequence[Run]:
     """Return the runs that the feed contains; `runs` has the latest first."""
     return [run for run in runs if run.scheduled_at >= now - FEED_PAST][:MAX_PAST_EVENTS]
@@ -70,11 +59,10 @@ def upcoming_firings(schedules: Sequence[Schedule], runs: Sequence[Run], now: da
 def firings_in_feed(schedule: Schedule, now: datetime) -> Iterator[Firing]:
     """Yield the firings of a schedule within the time of the feed, including late ones that have no run."""
     late = schedule.next_at - timedelta(microseconds=1) if schedule.next_at else now
+    after = max(min(late, now), now - FEED_PAST)
+    firings = schedule_firings(schedule, after)
     try:
-        yield from takewhile(
-            lambda firing: firing.scheduled_at <= now + FEED_FUTURE,
-            firings_after(schedule, max(min(late, now), now - FEED_PAST)),
-        )
+        yield from takewhile(lambda firing: firing.scheduled_at <= now + FEED_FUTURE, firings)
     except InvalidArgument:
         return  # plan_error tells the owner what is wrong
 

@@ -57,7 +57,7 @@ class Cron:
         return None if self.follows_elapsed_time else len(self.parsed.minutes) * len(self.parsed.hours)
 
     @property
-    def clock(self) -> time | None:
+    def time_of_day(self) -> time | None:
         """The time of day at which it fires, when it fires once a day."""
         return time(min(self.parsed.hours), min(self.parsed.minutes)) if self.times_a_day == 1 else None
 
@@ -70,10 +70,10 @@ class Cron:
         """Yield the days on which it fires."""
         return filter(self.matches, (first + timedelta(days=number) for number in range((last - first).days + 1)))
 
-    def after(self, at: datetime, zone: ZoneInfo, anchor: date) -> Iterator[datetime]:  # noqa: ARG002
-        """Yield the instants after one; two local times in the same gap of a clock change are one instant."""
-        last = at
-        start = self.shortly_before_next(at, zone)
+    def firing_times(self, after: datetime, zone: ZoneInfo, anchor: date) -> Iterator[datetime]:  # noqa: ARG002
+        """Yield the instants after another; two local times in the same gap of a clock change are one instant."""
+        last = after
+        start = self.shortly_before_next(after, zone)
         if start is None:
             return
         for tick in (

@@ -1,29 +1,26 @@
 """Explain in one sentence why a run has not been reminded of, or not answered.
 
-Everything that could be the reason is read in one statement (`explain.sql`); the first cause that applies is described.
+Everything that could be the reason is read in one statement (situation.py); the first cause that applies is described.
 Workers and this module read due runs from the same view, `scheduler.due_runs`; `duly.find_next_message` returns the
 message that senders claim next.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from dataclasses import replace
+from datetime import UTC, timedelta, tzinfo
 from enum import StrEnum
-from uuid import UUID
 
+from duly.apps.scheduler.limits import REMINDER_BATCH_SIZE
 from duly.apps.scheduler.model import RunStatus
-from duly.apps.scheduler.repository import Owner
+from duly.apps.scheduler.reasons import describe_reason
+from duly.apps.scheduler.repository import UserScope
+from duly.apps.scheduler.situation import RunSituation, find_situation
 from duly.db.pool import Pool
-from duly.db.queries import load_queries
-from duly.db.rows import Connection, find_row
 from duly.errors import NotFound
 from duly.explain import (
-    ALIVE_SECONDS,
     LOCKED,
-    MAX_AHEAD,
     Cause,
     Explanation,
-    convert_times,
     describe_missing_holder,
     describe_no_worker,
     find_explanation,
@@ -31,13 +28,9 @@ from duly.explain import (
     format_live_workers,
 )
 from duly.formatting import format_duration, format_time, pluralize
-from duly.lease.owner import worker_from_owner
+from duly.outbox.channel import NOT_CONFIGURED, UNCONFIGURED_WAIT_DAYS
 
-SQL = load_queries(__file__, "explain.sql")
-NOT_CONFIGURED = "CHANNEL_NOT_CONFIGURED"  # the prefix of last_error when a channel lacks a setting
-NOT_CONFIGURED_TIMEOUT = timedelta(days=7)
-MAX_REMINDER_LEAD = timedelta(days=8)
-REMINDER_BATCH_SIZE = 500  # runs per transaction of a worker
+MAX_REMINDER_LEAD = timedelta(days=8)  # as in the view scheduler.due_runs
 SENDS = " that sends"
 REMINDS = " that writes reminders"
 START_SENDER = "start one: duly worker --only outbox"
@@ -77,87 +70,7 @@ class RunReason(StrEnum):
     DUE = "due"
 
 
-@dataclass(frozen=True, slots=True)
-class RunSituation:
-    """A run, its schedule and message, and the workers."""
-
-    id: int
-    status: RunStatus
-    scheduled_at: datetime
-    remind_at: datetime | None
-    sent_at: datetime | None
-    reason: str | None
-    schedule_id: int
-    schedule_status: str
-    channel: str
-    message_status: str | None
-    message_due_at: datetime | None
-    message_error: str | None
-    message_id: UUID | None
-    message_starts: int | None
-    message_is_in_line: bool | None
-    message_created_at: datetime | None
-    message_called_at: datetime | None
-    message_owner: str | None
-    message_lease_expires_at: datetime | None
-    sender_gone_at: datetime | None  # when the lease owner was last seen, if it is not alive
-    message_is_behind: bool | None  # behind an earlier one to the same recipient
-    messages_ahead: int  # due messages that go first
-    message_is_locked: bool  # waiting or expired, and another transaction has the row locked
-    message_is_next: bool  # would a sender with one free slot claim it?
-    answer: str | None  # the latest one
-    answered_at: datetime | None
-    undone_at: datetime | None  # when the expense was reversed
-    reminded_at: datetime | None  # the latest time
-    is_due: bool  # is its reminder to be written?
-    skip_reason: str | None  # why it will be skipped instead
-    is_closing: bool | None  # is its schedule archived, with open runs to cancel?
-    ahead: int  # due runs that go first
-    is_locked: bool  # due, and another transaction has the row locked
-    observed_at: datetime
-    schedulers: int  # live workers that plan and remind
-    senders: int  # live workers that send
-    slots: int  # of the senders
-    messages_sending: int  # by the senders
-    has_free_slot: bool  # has one of the senders
-    stopping: Sequence[str]  # names of workers that claim no more
-
-    @property
-    def is_closed(self) -> bool:
-        """Is its status final?"""
-        return not self.status.is_open
-
-    @property
-    def is_being_sent(self) -> bool:
-        """Does a sender have the lease on its message, expired or not?"""
-        return self.remind_at is None and self.message_status == "sending"
-
-    @property
-    def is_sender_expired(self) -> bool:
-        """Has the lease on its message expired?"""
-        return (
-            self.is_being_sent
-            and self.message_lease_expires_at is not None
-            and self.message_lease_expires_at < self.observed_at
-        )
-
-    @property
-    def is_message_early(self) -> bool:
-        """Is its message not due yet?"""
-        return self.is_written and self.message_due_at is not None and self.message_due_at > self.observed_at
-
-    @property
-    def sender(self) -> str:
-        """The worker that has, or had, the lease on its message."""
-        return worker_from_owner(self.message_owner or "unknown")
-
-    @property
-    def is_written(self) -> bool:
-        """Does its message wait to be sent?"""
-        return self.remind_at is None and self.message_status == "pending"
-
-
-async def explain(pool: Pool, user_id: Owner, run_id: int, *, zone: tzinfo | None = UTC) -> Explanation[RunReason]:
+async def explain(pool: Pool, user_id: UserScope, run_id: int, *, zone: tzinfo | None = UTC) -> Explanation[RunReason]:
     """Explain why a run is in its state; NotFound when it is not this user's."""
     async with pool.transaction() as connection:
         situation = await find_situation(connection, user_id, run_id, zone)
@@ -165,26 +78,8 @@ async def explain(pool: Pool, user_id: Owner, run_id: int, *, zone: tzinfo | Non
         raise NotFound(f"there is no run {run_id}")
     found = find_explanation(CAUSES, run_id, situation.status, situation)
     if situation.reason and found.reason is not RunReason.CLOSED:  # which includes it already
-        return replace(found, sentence=f"{found.sentence} Note: {situation.reason}.")
+        return replace(found, sentence=f"{found.sentence} Note: {describe_reason(situation.reason)}.")
     return found
-
-
-async def find_situation(
-    connection: Connection, user_id: Owner, run_id: int, zone: tzinfo | None
-) -> RunSituation | None:
-    """Return a run with everything that could be the reason, with times in the zone."""
-    row = await find_row(
-        connection,
-        SQL.find_situation,
-        user_id=user_id,
-        run_id=run_id,
-        alive_seconds=ALIVE_SECONDS,
-        ahead_limit=MAX_AHEAD + 1,
-    )
-    if row is None:
-        return None
-    fields = convert_times(row, zone)
-    return replace(RunSituation(**fields), status=RunStatus(fields["status"]))
 
 
 # Sentences ------------------------------------------------------------------------------------------------------------
@@ -199,7 +94,8 @@ def describe_answered(run: RunSituation) -> str:
 def describe_closed(run: RunSituation) -> str:
     """Describe a run that was closed without an answer."""
     snoozed = f" since it was snoozed at {format_time(run.answered_at)}" if run.answer else ""
-    return f"It is {run.status} without an answer{snoozed}: {run.reason or 'it was closed by hand'}."
+    reason = describe_reason(run.reason) if run.reason else "it was closed by hand"
+    return f"It is {run.status} without an answer{snoozed}: {reason}."
 
 
 def describe_waits_for_answer(run: RunSituation) -> str:
@@ -263,9 +159,10 @@ def describe_not_configured(run: RunSituation) -> str:
     assert run.message_error, "the sender wrote the reason"
     assert run.message_due_at, "what waits has a time"
     why = run.message_error.removeprefix(f"{NOT_CONFIGURED}: ")
+    fails_at = run.message_due_at + timedelta(days=UNCONFIGURED_WAIT_DAYS)
     return (
         f"Its message waits for {run.channel}: {why}; it is sent when that is set, and fails at "
-        f"{format_time(run.message_due_at + NOT_CONFIGURED_TIMEOUT)} otherwise. Or choose another channel: "
+        f"{format_time(fails_at)} otherwise. Or choose another channel: "
         f"duly schedule edit {run.schedule_id} --channel console."
     )
 
@@ -319,21 +216,20 @@ def describe_not_reminded(run: RunSituation) -> str:
     return "No reminder is sent: its remind_at was set to null."
 
 
-def is_due(run: RunSituation) -> str:
-    """Return the beginning of the sentence about a due reminder."""
+def describe_due(run: RunSituation) -> str:
+    """Begin the sentence about a due reminder."""
     return f"Its reminder is due since {format_time(run.remind_at)}"
 
 
 def describe_no_scheduler(run: RunSituation) -> str:
     """Describe a due run for which no worker is alive."""
-    return f"{is_due(run)}, and {describe_no_worker(run.stopping, REMINDS)}; {START_SCHEDULER}."
+    return f"{describe_due(run)}, and {describe_no_worker(run.stopping, REMINDS)}; {START_SCHEDULER}."
 
 
 def describe_too_early(run: RunSituation) -> str:
     """Describe a run too far in the future."""
-    return (
-        f"{is_due(run)}, but it is of {format_time(run.scheduled_at)}, and no reminder is sent more than 8 days ahead."
-    )
+    at = format_time(run.scheduled_at)
+    return f"{describe_due(run)}, but it is of {at}, and no reminder is sent more than 8 days ahead."
 
 
 CAUSES: Sequence[Cause[RunReason, RunSituation]] = (
@@ -358,16 +254,18 @@ CAUSES: Sequence[Cause[RunReason, RunSituation]] = (
         lambda run: run.is_being_sent,
         lambda run: f"{run.sender} is sending its message now.",
     ),
-    Cause(RunReason.NO_SENDER, lambda run: run.is_written and not run.senders, describe_no_sender),
+    Cause(RunReason.NO_SENDER, lambda run: run.has_pending_message and not run.senders, describe_no_sender),
     Cause(
         RunReason.NOT_CONFIGURED,
-        lambda run: run.is_written and (run.message_error or "").startswith(f"{NOT_CONFIGURED}: "),
+        lambda run: run.has_pending_message and (run.message_error or "").startswith(f"{NOT_CONFIGURED}: "),
         describe_not_configured,
     ),
     Cause(RunReason.TRIED_AGAIN, lambda run: run.is_message_early and bool(run.message_starts), describe_tried_again),
     Cause(
         RunReason.IN_LINE,
-        lambda run: run.is_written and bool(run.message_is_behind or (run.message_is_in_line and run.is_message_early)),
+        lambda run: (
+            run.has_pending_message and bool(run.message_is_behind or (run.message_is_in_line and run.is_message_early))
+        ),
         describe_in_line,
     ),
     Cause(
@@ -385,18 +283,20 @@ CAUSES: Sequence[Cause[RunReason, RunSituation]] = (
         lambda run: run.is_message_early,
         lambda run: f"It fell into the person's quiet hours, and is sent at {format_time(run.message_due_at)}.",
     ),
-    Cause(RunReason.SLOTS_TAKEN, lambda run: run.is_written and not run.has_free_slot, describe_slots_taken),
+    Cause(RunReason.SLOTS_TAKEN, lambda run: run.has_pending_message and not run.has_free_slot, describe_slots_taken),
     Cause(
         RunReason.MESSAGE_LOCKED,
-        lambda run: run.is_written and (run.message_is_locked or (not run.message_is_next and not run.messages_ahead)),
+        lambda run: (
+            run.has_pending_message and (run.message_is_locked or (not run.message_is_next and not run.messages_ahead))
+        ),
         lambda _: f"Its message is due, and {LOCKED}.",
     ),
     Cause(
         RunReason.BEHIND_MESSAGES,
-        lambda run: run.is_written and not run.message_is_next,
+        lambda run: run.has_pending_message and not run.message_is_next,
         lambda run: f"Its message is due, and {format_ahead(run.messages_ahead, 'due message', 'due messages')}.",
     ),
-    Cause(RunReason.TO_BE_SENT, lambda run: run.is_written, lambda _: "Its message will be sent now."),
+    Cause(RunReason.TO_BE_SENT, lambda run: run.has_pending_message, lambda _: "Its message will be sent now."),
     # It waits for its time, or for a worker.
     Cause(RunReason.WAITS, lambda run: run.remind_at is not None and run.remind_at > run.observed_at, describe_waits),
     Cause(RunReason.NOT_REMINDED, lambda run: run.remind_at is None, describe_not_reminded),
@@ -416,24 +316,25 @@ CAUSES: Sequence[Cause[RunReason, RunSituation]] = (
         RunReason.BEING_PLANNED,
         lambda run: not run.is_due,
         lambda run: (
-            f"{is_due(run)}, and waits until its schedule is planned up to now: only then it is known whether a later "
-            "run is due."
+            f"{describe_due(run)}, and waits until its schedule is planned up to now: only then it is known whether a "
+            "later run is due."
         ),
     ),
     # It waits for other rows.
-    Cause(RunReason.LOCKED, lambda run: run.is_locked, lambda run: f"{is_due(run)}, and {LOCKED}."),
+    Cause(RunReason.LOCKED, lambda run: run.is_locked, lambda run: f"{describe_due(run)}, and {LOCKED}."),
     Cause(
         RunReason.BEHIND_OTHERS,
         lambda run: run.ahead >= REMINDER_BATCH_SIZE,
         lambda run: (
-            f"{is_due(run)}, and {format_ahead(run.ahead, 'due run', 'due runs')}, {REMINDER_BATCH_SIZE} at a time."
+            f"{describe_due(run)}, and {format_ahead(run.ahead, 'due run', 'due runs')}, "
+            f"{REMINDER_BATCH_SIZE} at a time."
         ),
     ),
     # It waits for nothing.
     Cause(
         RunReason.TO_BE_SKIPPED,
-        lambda run: run.skip_reason is not None,
-        lambda run: f"{is_due(run)}; a worker is about to skip it: {run.skip_reason}.",
+        lambda run: run.missed_reason is not None,
+        lambda run: f"{describe_due(run)}; a worker is about to skip it: {describe_reason(run.missed_reason)}.",
     ),
-    Cause(RunReason.DUE, lambda _: True, lambda run: f"{is_due(run)}; a worker is about to write it."),
+    Cause(RunReason.DUE, lambda _: True, lambda run: f"{describe_due(run)}; a worker is about to write it."),
 )

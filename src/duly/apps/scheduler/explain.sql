@@ -2,7 +2,8 @@
 
 -- name: find_situation
 -- One statement, one snapshot: the parts of the answer are consistent. A worker is alive when its heartbeat is recent
--- and it is neither stopping nor stopped. Locks are tested the way workers and senders acquire them.
+-- and it is neither stopping nor stopped. Locks are tested the way workers and senders acquire them. A worker's id is what
+-- precedes the token in a lease owner (lease/owner.py); an expense refers to its period as in the function scheduler.answer.
 with present as materialized (
     select w.worker_id, w.kinds, w.stopping_at, (w.slots ->> 'outbox')::bigint as slots
     from duly.workers as w
@@ -35,7 +36,8 @@ select
         select
         from duly.outbox as b
         where b.channel = o.channel and b.recipient = o.recipient and b.seq < o.seq
-            and b.status in ('pending', 'sending') and (b.status = 'sending' or b.starts > 0 or b.is_in_line or b.due_at <= duly.now())
+            and b.status in ('pending', 'sending')
+            and (b.status = 'sending' or b.starts > 0 or b.is_in_line or b.due_at <= duly.now())
     ) as message_is_behind,
     (
         select count(*)
@@ -59,7 +61,7 @@ select
     ) as undone_at,
     (select max(m.sent_at) from scheduler.reminders as m where m.job_run_id = r.id) as reminded_at,
     due.id is not null as is_due,
-    due.skipped as skip_reason,
+    due.skipped as missed_reason,
     plan.is_closing,
     (
         select count(*)

@@ -4,8 +4,9 @@ The database enforces the first three itself (`scheduler.limits()`); a test comp
 """
 
 MAX_PENDING_RUNS = 2000  # per schedule
-MAX_SCHEDULES_PER_PERSON = 200  # not archived
+MAX_SCHEDULES_PER_USER = 200  # not archived
 MAX_PAST_YEARS = 10  # between first_run_at and now
 
+REMINDER_BATCH_SIZE = 500  # due runs per transaction of a worker
 MAX_AHEAD_RUNS = 1000  # per schedule, planned ahead
 MAX_MISSED_RUNS = 100  # missed periods that get a run each; earlier ones are stored as ranges

@@ -1,18 +1,24 @@
-"""Schedules, runs, answers and expenses, as values."""
+"""Schedules, runs, answers and expenses, as values.
+
+`job_id`, `job_run_id` and `first_run_at` are names of the contract: in our code a job is a schedule, `schedule_id`, and
+`first_run_at` is a bound: the rule does not fire before it, and the first run is its first firing at or after it.
+"""
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any
 
+from duly.apps.scheduler.reasons import ClosingReason
 from duly.apps.scheduler.rule import parse_rule
 from duly.canonical_json import digest
 from duly.errors import InvalidArgument
 from duly.outcomes import UNSTORABLE
 
+BEGINNING, END = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)  # of all times that are stored
 MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_KEY_LENGTH, MAX_NOTE_LENGTH = 120, 500, 120, 500
 MAX_ADVANCE_MINUTES = 10_080
 MAX_SNOOZE_MINUTES = 10_080
@@ -89,7 +95,7 @@ class NewSchedule:
 
     name: str
     rule: str
-    first_run_at: datetime
+    first_run_at: datetime  # the rule does not fire before this
     description: str | None = None
     advance_minutes: int = 0
     channel: str = "telegram"
@@ -159,7 +165,7 @@ class Schedule:
     name: str
     description: str | None
     rule: str
-    first_run_at: datetime
+    first_run_at: datetime  # the rule does not fire before this
     advance_minutes: int
     channel: str
     status: ScheduleStatus
@@ -183,7 +189,7 @@ class Run:
     status: RunStatus
     remind_at: datetime | None
     sent_at: datetime | None
-    reason: str | None
+    reason: str | None  # why it was closed, or a note: see reasons.py
     created_at: datetime
     updated_at: datetime
 
@@ -204,7 +210,7 @@ class DueRun:
     zone: str
     language: str
     send_at: datetime  # after the user's quiet hours
-    skip_reason: str | None  # why no reminder is sent
+    missed_reason: ClosingReason | None  # why no reminder is sent
     expense: Mapping[str, Any] | None
 
 
@@ -215,7 +221,7 @@ class MissedPeriod:
     schedule_id: int
     period_key: str
     scheduled_at: datetime
-    reason: str
+    reason: ClosingReason
 
 
 @dataclass(frozen=True)
@@ -274,6 +280,13 @@ class Reminder:
     job_run_id: int
     sent_at: datetime
     payload: Mapping[str, Any]
+
+
+def parse_receipt(receipt: Mapping[str, Any]) -> Receipt:
+    """Return a receipt that the database wrote as JSON, where a schedule's id is `job_id`."""
+    times = {name: datetime.fromisoformat(receipt[name]) for name in ("confirmed_at", "remind_at") if name in receipt}
+    fields = {name: value for name, value in receipt.items() if name != "job_id"}
+    return replace(Receipt(schedule_id=receipt["job_id"], **fields), action=Action(receipt["action"]), **times)
 
 
 # Checks ---------------------------------------------------------------------------------------------------------------

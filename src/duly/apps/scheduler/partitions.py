@@ -53,7 +53,7 @@ class Month:
         return datetime(self.year + self.month // 12, self.month % 12 + 1, 1, tzinfo=UTC)
 
     @property
-    def part(self) -> str:
+    def partition_name(self) -> str:
         """The name of its partition."""
         return f"job_runs_{self.year:04}_{self.month:02}"
 
@@ -62,7 +62,7 @@ class Month:
 class Partition:
     """A partition, and how many runs it has."""
 
-    part: str
+    name: str
     first_at: datetime | None  # None for the default partition, which has the runs of all other months
     end_at: datetime | None
     runs: int
@@ -85,7 +85,7 @@ async def list_months(pool: Pool) -> Sequence[Partition]:
     async with pool.transaction() as connection:
         await set_utc_timezone(connection)
         return [
-            Partition(row["part"], *parse_bounds(row["bounds"]), **await measure_partition(connection, row["part"]))
+            Partition(row["name"], *parse_bounds(row["bounds"]), **await measure_partition(connection, row["name"]))
             for row in await list_partitions(connection)
         ]
 
@@ -115,7 +115,7 @@ async def archive_month(pool: Pool, month: Month) -> AsyncGenerator[tuple[bytes,
         await use_snapshot(connection)
         await set_utc_timezone(connection)
         total = (await get_finished_month(connection, month, "archived"))["runs"]
-        while page := await list_runs(connection, month.part, after):
+        while page := await list_runs(connection, month.partition_name, after):
             done, after = done + len(page), (page[-1]["scheduled_at"], page[-1]["id"])
             yield b"".join(orjson.dumps(row["run"], option=JSON_LINE) for row in page), done, total
 
@@ -139,10 +139,10 @@ async def try_to_drop(pool: Pool, month: Month) -> int:
         await set_lock_timeout(connection)
         await get_finished_month(connection, month, "dropped")  # before other sessions wait for our lock
         await lock_table(connection)
-        await lock_partition(connection, month.part)
+        await lock_partition(connection, month.partition_name)
         runs = (await get_finished_month(connection, month, "dropped"))["runs"]
-        await detach_partition(connection, month.part)
-        await drop_partition(connection, month.part)
+        await detach_partition(connection, month.partition_name)
+        await drop_partition(connection, month.partition_name)
         return runs
 
 
@@ -154,21 +154,24 @@ async def list_partitions(connection: Connection) -> Sequence[Row]:
     return await get_rows(connection, SQL.list_partitions)
 
 
-async def measure_partition(connection: Connection, part: str) -> Row:
+async def measure_partition(connection: Connection, partition: str) -> Row:
     """Return how many runs a partition has, whether that is estimated, and how many are open."""
-    if found := await find_foreign_owner(connection, part):
+    if found := await find_foreign_owner(connection, partition):
         raise Misconfigured(
-            f"scheduler.{part} belongs to {found['owner']}; change its owner to that of the other months: "
-            f"alter table scheduler.{part} owner to {found['ours']}"
+            f"scheduler.{partition} belongs to {found['owner']}; change its owner to that of the other months: "
+            f"alter table scheduler.{partition} owner to {found['ours']}"
         )
     return await get_row(
-        connection, SQL.using(part=part).measure_partition, part=f"scheduler.{part}", limit=MAX_COUNTED_RUNS
+        connection,
+        SQL.using(partition=partition).measure_partition,
+        partition=f"scheduler.{partition}",
+        limit=MAX_COUNTED_RUNS,
     )
 
 
-async def find_foreign_owner(connection: Connection, part: str) -> Row | None:
+async def find_foreign_owner(connection: Connection, partition: str) -> Row | None:
     """Return the owner of a partition that is not ours, and our role; None when it is ours or does not exist."""
-    return await find_row(connection, SQL.find_foreign_owner, part=f"scheduler.{part}")
+    return await find_row(connection, SQL.find_foreign_owner, partition=f"scheduler.{partition}")
 
 
 async def find_month(connection: Connection, month: Month) -> Row:
@@ -176,7 +179,7 @@ async def find_month(connection: Connection, month: Month) -> Row:
     return await get_row(
         connection,
         SQL.find_month,
-        part=f"scheduler.{month.part}",
+        partition=f"scheduler.{month.partition_name}",
         first_at=month.first_at,
         end_at=month.end_at,
     )
@@ -208,10 +211,12 @@ async def set_utc_timezone(connection: Connection) -> None:
 
 
 async def list_runs(
-    connection: Connection, part: str, after: tuple[datetime, int], limit: int = PAGE_SIZE
+    connection: Connection, partition: str, after: tuple[datetime, int], limit: int = PAGE_SIZE
 ) -> Sequence[Row]:
     """Return a page of a month's runs, with all their columns."""
-    return await get_rows(connection, SQL.using(part=part).list_runs, after_at=after[0], after_id=after[1], limit=limit)
+    return await get_rows(
+        connection, SQL.using(partition=partition).list_runs, after_at=after[0], after_id=after[1], limit=limit
+    )
 
 
 async def lock_table(connection: Connection) -> None:
@@ -219,19 +224,19 @@ async def lock_table(connection: Connection) -> None:
     await execute(connection, SQL.lock_table)
 
 
-async def lock_partition(connection: Connection, part: str) -> None:
+async def lock_partition(connection: Connection, partition: str) -> None:
     """Lock a partition and the table of schedules exclusively, or fail at once."""
-    await execute(connection, SQL.using(part=part).lock_partition)
+    await execute(connection, SQL.using(partition=partition).lock_partition)
 
 
-async def detach_partition(connection: Connection, part: str) -> None:
+async def detach_partition(connection: Connection, partition: str) -> None:
     """Detach a partition from the table."""
-    await execute(connection, SQL.using(part=part).detach_partition)
+    await execute(connection, SQL.using(partition=partition).detach_partition)
 
 
-async def drop_partition(connection: Connection, part: str) -> None:
+async def drop_partition(connection: Connection, partition: str) -> None:
     """Drop a detached partition."""
-    await execute(connection, SQL.using(part=part).drop_partition)
+    await execute(connection, SQL.using(partition=partition).drop_partition)
 
 
 # Helpers --------------------------------------------------------------------------------------------------------------
@@ -246,7 +251,7 @@ async def get_finished_month(connection: Connection, month: Month, operation: st
         raise NotFound(f"there is no partition for {month}; see: duly partitions list")
     if not found["is_over"]:
         raise Conflict(f"{month} is not over: it can be {operation} from {month.end_at:%Y-%m-%dT%H:%MZ} on")
-    measured = await measure_partition(connection, month.part)
+    measured = await measure_partition(connection, month.partition_name)
     if open_runs := measured["open_runs"]:
         raise Conflict(
             f"{month} cannot be {operation}: {open_runs} of its runs {'is' if open_runs == 1 else 'are'} open "

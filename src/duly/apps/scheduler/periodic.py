@@ -38,7 +38,7 @@ class Periodic:
         return len(self.at)
 
     @property
-    def clock(self) -> time | None:
+    def time_of_day(self) -> time | None:
         """The time of day at which it fires, when it fires once a day."""
         return self.at[0] if len(self.at) == 1 else None
 
@@ -103,10 +103,10 @@ class Periodic:
         wanted = self.day or (anchor.day if anchor else 1)
         return [date(year, month, last if wanted == -1 else min(wanted, last))]
 
-    def after(self, at: datetime, zone: ZoneInfo, anchor: date) -> Iterator[datetime]:
-        """Yield the instants after one."""
-        last = at
-        for day in self.days(at.astimezone(zone).date() - timedelta(days=1), LAST_DAY, anchor):
+    def firing_times(self, after: datetime, zone: ZoneInfo, anchor: date) -> Iterator[datetime]:
+        """Yield the instants after another."""
+        last = after
+        for day in self.days(after.astimezone(zone).date() - timedelta(days=1), LAST_DAY, anchor):
             for clock in self.at:
                 instant = to_instant(datetime.combine(day, clock), zone)
                 if instant > last:

@@ -4,17 +4,17 @@
 -- Schedules -----------------------------------------------------------------------------------------------------------
 
 -- name: create_schedule
--- The unique request key decides who created it; no row returned means that it existed.
+-- The unique request_key, the idempotency key, decides who created it; no row returned means that it existed.
 insert into scheduler.jobs
     (user_id, name, description, rule, first_run_at, advance_minutes, channel, catch_up, request_key, request_digest)
 values (
     %(user_id)s, %(name)s, %(description)s, %(rule)s, %(first_run_at)s, %(advance_minutes)s, %(channel)s, %(catch_up)s,
-    %(key)s, %(digest)s
+    %(idempotency_key)s, %(digest)s
 )
 on conflict (user_id, request_key) do nothing
 returning id;
 
--- name: put_template
+-- name: put_expense_template
 -- Set the expense that confirming a run books from now on.
 insert into scheduler.expense_templates as t (job_id, amount, currency, category, merchant, note)
 select j.id, %(amount)s, %(currency)s, %(category)s, %(merchant)s, %(note)s
@@ -24,7 +24,7 @@ on conflict (job_id) do update
 set amount = excluded.amount, currency = excluded.currency, category = excluded.category, merchant = excluded.merchant,
     note = excluded.note;
 
--- name: drop_template
+-- name: drop_expense_template
 -- Book no expense from now on.
 delete from scheduler.expense_templates as t
 using scheduler.jobs as j
@@ -32,7 +32,7 @@ where t.job_id = %(schedule_id)s and j.id = t.job_id and (%(user_id)s::bigint is
 
 -- name: find_by_request
 -- The schedule that a request created, with the digest of that request.
-select id, request_digest from scheduler.jobs where user_id = %(user_id)s and request_key = %(key)s;
+select id, request_digest from scheduler.jobs where user_id = %(user_id)s and request_key = %(idempotency_key)s;
 
 -- name: change_schedule
 -- A null parameter leaves its column unchanged; triggers update the runs.
@@ -47,7 +47,7 @@ set name = coalesce(%(name)s::text, name),
 where id = %(schedule_id)s and (%(user_id)s::bigint is null or user_id = %(user_id)s) and status <> 'archived'
 returning id;
 
--- name: move_schedule
+-- name: set_schedule_status
 -- Pause, resume or archive: the state machine rejects illegal transitions; a schedule in that state is not updated.
 update scheduler.jobs set status = %(to)s
 where id = %(schedule_id)s and (%(user_id)s::bigint is null or user_id = %(user_id)s) and status <> %(to)s
@@ -174,9 +174,9 @@ from (
 ) as latest
 order by latest.id;
 
--- name: undo
--- Reverse a booked expense by a second expense.
-select is_new, entry from scheduler.undo(%(user_id)s, %(run_id)s, make_interval(secs => %(seconds)s));
+-- name: reverse_expense
+-- Reverse a booked expense by a second one; the run stays confirmed.
+select is_new, entry as expense_id from scheduler.undo(%(user_id)s, %(run_id)s, make_interval(secs => %(seconds)s));
 
 -- name: list_expenses
 -- A page of this user's expenses after a cursor, in the order of their ids.
@@ -195,22 +195,22 @@ where id = %(expense_id)s and (%(user_id)s::bigint is null or user_id = %(user_i
 
 -- Planning ------------------------------------------------------------------------------------------------------------
 
--- name: find_plan_inputs
+-- name: find_planning_inputs
 -- The inputs for planning these schedules.
-select j.id as schedule_id, j.rule, u.zone, j.first_run_at, j.advance_minutes, p.planned_until, p.paused_at,
-    p.skip_before, duly.now() as now,
+select j.id as schedule_id, j.rule, u.zone, j.first_run_at as not_before, j.advance_minutes, p.planned_until,
+    p.paused_at, p.skip_before as resumed_at, duly.now() as now,
     (
         select count(*)
         from (
             select
             from scheduler.job_runs as r
-            where r.job_id = given.key and r.status = 'pending'
+            where r.job_id = given.job_id and r.status = 'pending'
             limit (select l.max_pending_runs from scheduler.limits() as l)
         ) as bounded
     ) as pending_runs
-from unnest((select %(keys)s::bigint[])) as given (key)
-cross join lateral (select * from scheduler.jobs as t where t.id = given.key limit 1) as j
-cross join lateral (select * from scheduler.job_plans as t where t.job_id = given.key limit 1) as p
+from unnest((select %(schedule_ids)s::bigint[])) as given (job_id)
+cross join lateral (select * from scheduler.jobs as t where t.id = given.job_id limit 1) as j
+cross join lateral (select * from scheduler.job_plans as t where t.job_id = given.job_id limit 1) as p
 cross join lateral (select * from "user".users as t where t.id = j.user_id limit 1) as u;
 
 -- name: add_runs
@@ -218,7 +218,7 @@ cross join lateral (select * from "user".users as t where t.id = j.user_id limit
 insert into scheduler.job_runs (job_id, period_key, scheduled_at, remind_at)
 select distinct on (g.job_id, g.period_key) g.job_id, g.period_key, g.scheduled_at, g.remind_at
 from unnest(
-    (select %(jobs)s::bigint[]), (select %(periods)s::text[]), (select %(scheduled)s::timestamptz[]),
+    (select %(schedules)s::bigint[]), (select %(periods)s::text[]), (select %(scheduled)s::timestamptz[]),
     (select %(reminds)s::timestamptz[])
 ) as g (job_id, period_key, scheduled_at, remind_at)
 where not exists (
@@ -227,10 +227,10 @@ where not exists (
 order by g.job_id, g.period_key, g.scheduled_at
 returning id, job_id as schedule_id, period_key, scheduled_at;
 
--- name: find_taken_periods
+-- name: find_existing_runs
 -- The runs at other instants that already have the period keys of these firings.
-select g.job_id as schedule_id, g.period_key, g.scheduled_at, k.job_run_id as taken_by, k.scheduled_at as taken_at
-from unnest((select %(jobs)s::bigint[]), (select %(periods)s::text[]), (select %(scheduled)s::timestamptz[]))
+select g.job_id as schedule_id, g.period_key, g.scheduled_at, k.job_run_id as existing_run_id, k.scheduled_at as existing_at
+from unnest((select %(schedules)s::bigint[]), (select %(periods)s::text[]), (select %(scheduled)s::timestamptz[]))
     as g (job_id, period_key, scheduled_at)
 join scheduler.job_run_keys as k
     on k.job_id = g.job_id and k.period_key = g.period_key and k.scheduled_at <> g.scheduled_at
@@ -248,27 +248,27 @@ where r.id = g.id and r.scheduled_at = g.scheduled_at and r.status = 'pending';
 insert into scheduler.missed_ranges (job_id, from_at, until_at, rule, zone, first_run_at, reason)
 select g.job_id, g.from_at, g.until_at, g.rule, g.zone, g.first_run_at, g.reason
 from unnest(
-    (select %(jobs)s::bigint[]), (select %(from_at)s::timestamptz[]), (select %(until_at)s::timestamptz[]),
-    (select %(rules)s::text[]), (select %(zones)s::text[]), (select %(first_run_at)s::timestamptz[]),
+    (select %(schedules)s::bigint[]), (select %(from_at)s::timestamptz[]), (select %(until_at)s::timestamptz[]),
+    (select %(rules)s::text[]), (select %(zones)s::text[]), (select %(not_before)s::timestamptz[]),
     (select %(reasons)s::text[])
 ) as g (job_id, from_at, until_at, rule, zone, first_run_at, reason)
 order by g.job_id, g.from_at;
 
 -- name: list_missed
 -- The missed ranges of this user's schedule that end after an instant, the earliest first.
-select m.job_id as schedule_id, m.from_at, m.until_at, m.rule, m.zone, m.first_run_at, m.reason
+select m.job_id as schedule_id, m.from_at, m.until_at, m.rule, m.zone, m.first_run_at as not_before, m.reason
 from scheduler.missed_ranges as m
 join scheduler.jobs as j on j.id = m.job_id
 where m.job_id = %(schedule_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s) and m.until_at > %(after)s
 order by m.from_at
 limit %(limit)s;
 
--- name: finish_archived
+-- name: cancel_archived_runs
 -- Cancel the next batch of open runs of an archived schedule.
 select scheduler.finish_archived();
 
--- name: skip_runs
--- Skip missed runs, each with its reason in front of the note that the run may have.
+-- name: close_missed_runs
+-- The status of a missed run is `skipped`, as after that answer; its reason, a code, precedes the note it may have.
 update scheduler.job_runs as r set status = 'skipped', reason = left(concat_ws('; ', g.reason, r.reason), 500)
 from unnest((select %(ids)s::bigint[]), (select %(scheduled)s::timestamptz[]), (select %(reasons)s::text[]))
     as g (id, scheduled_at, reason)
@@ -282,7 +282,7 @@ select
     r.id, r.job_id as schedule_id, r.scheduled_at, r.remind_at, r.period_key, j.name, j.description, j.channel, u.uid,
     u.zone, u.language,
     "user".after_quiet(duly.now(), u.zone, u.quiet_from, u.quiet_until) as send_at,
-    r.skipped as skip_reason,
+    r.skipped as missed_reason,
     (
         select jsonb_build_object('amount', trim_scale(t.amount)::text, 'currency', t.currency)
         from scheduler.expense_templates as t
@@ -301,16 +301,16 @@ order by r.remind_at, r.id;
 
 -- name: supersede_reminders
 -- These schedules send a reminder now. When the message of an earlier run still waits for a channel that is not
--- configured, and a later run is due, fail that message and skip its run. The sender stored the reason for waiting in
--- last_error; the schedule may have another channel by now.
+-- configured, and a later run is due, fail that message and close its run as missed. The sender (outbox/sender.py) stored
+-- the reason for waiting in last_error; the schedule may have another channel by now. r.reminder_id is a message's id.
 with superseded as (
     select o.id as message, r.id, r.scheduled_at
-    from unnest((select %(jobs)s::bigint[]), (select %(channels)s::text[]), (select %(recipients)s::text[]))
+    from unnest((select %(schedules)s::bigint[]), (select %(channels)s::text[]), (select %(recipients)s::text[]))
         as g (job_id, channel, recipient)
     join duly.outbox as o
         on o.channel in (g.channel, 'telegram') and o.recipient = g.recipient and o.status = 'pending'
         and o.kind = 'reminder.due' and o.payload -> 'job' = to_jsonb(g.job_id)
-        and starts_with(o.last_error, 'CHANNEL_NOT_CONFIGURED: ')
+        and starts_with(o.last_error, %(waiting)s || ': ')
     join scheduler.job_run_keys as k on k.job_run_id = (o.payload ->> 'run')::bigint
     join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
     join scheduler.jobs as j on j.id = g.job_id and j.catch_up <> 'all'
@@ -323,16 +323,18 @@ with superseded as (
     for no key update of o, r skip locked
 ),
 withdrawn as (
-    update duly.outbox as o set status = 'failed', last_error = 'superseded: a later run of its schedule has come'
+    update duly.outbox as o set status = 'failed', last_error = %(reason)s::text
     where o.id in (select s.message from superseded as s)
 )
 update scheduler.job_runs as r
-set status = 'skipped', reason = left(concat_ws('; ', 'missed: a later one has come', r.reason), 500)
+set status = 'skipped', reason = left(concat_ws('; ', %(reason)s::text, r.reason), 500)
 from superseded as s
 where r.id = s.id and r.scheduled_at = s.scheduled_at;
 
 -- name: queue_reminders
--- Insert the messages and mark their runs in one statement: one reminder for each time that a run is due.
+-- Insert the messages and mark their runs in one statement: one message for each time that a run is due. When a message
+-- is sent, the trigger outbox_note_sent finds its run in the payload, writes scheduler.reminders and makes the run `sent`;
+-- reminder_id is the id of the latest message.
 with given as (
     select g.run, g.scheduled_at, g.channel, g.recipient, g.payload, g.key, g.due_at, gen_random_uuid() as message
     from unnest(

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from duly.apps.scheduler.messages import translate
 from duly.apps.scheduler.model import Action, Receipt, Run
-from duly.apps.scheduler.reasons import find_reason
+from duly.apps.scheduler.reasons import describe_reason
 
 
 def receipt_text(run: Run, receipt: Receipt, zone: str, language: str) -> str:
@@ -26,16 +26,8 @@ def receipt_line(receipt: Receipt, zone: str, language: str) -> str:
 
 def closed_text(run: Run, zone: str, language: str) -> str:
     """Return a run that ended without an answer, and why."""
-    closed = translate(language, "receipt.closed", reason=closing_reason(run, language))
+    closed = translate(language, "receipt.closed", reason=describe_reason(run.reason, language))
     return "\n".join([*heading_lines(run, zone, language), closed])
-
-
-def closing_reason(run: Run, language: str) -> str:
-    """Return why a run ended without an answer; a text that is not one of ours stays as it is."""
-    if not run.reason:
-        return translate(language, "reason.unknown")
-    parts = [(part, find_reason(part)) for part in run.reason.split("; ")]
-    return "; ".join(translate(language, f"reason.{reason}") if reason else part for part, reason in parts)
 
 
 def find_closing_receipt(receipts: Sequence[Receipt]) -> Receipt | None:

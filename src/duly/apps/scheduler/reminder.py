@@ -1,8 +1,13 @@
-"""The message that reminds a person of a run: in their language and time zone, with a button for each answer."""
+"""The message that reminds a person of a run: in their language and time zone, with a button for each answer.
+
+Others read the payload: channels show `text` and `buttons`, `outbox/answer_links.py` turns `buttons` into links, and
+the trigger outbox_note_sent on `duly.outbox` finds the run of a sent message of the kind `reminder.due` by `run`.
+"""
 
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from duly.apps.scheduler.button_key import format_button_key
 from duly.apps.scheduler.messages import translate
 from duly.apps.scheduler.model import DueRun
 
@@ -31,13 +36,12 @@ def reminder_text(run: DueRun) -> str:
 
 
 def reminder_buttons(run: DueRun) -> list[dict[str, Any]]:
-    """Return a button for each answer; two taps on a button have the same idempotency key."""
-    remind_at = int(run.remind_at.timestamp())
+    """Return a button for each answer."""
     return [
         {
             "action": action,
             "label": translate(run.language, f"button.{action}" + (f"_{minutes}" if minutes else "")),
-            "key": f"{run.id}:{remind_at}:{action}" + (f":{minutes}" if minutes else ""),
+            "key": format_button_key(run.id, run.remind_at, action, minutes),
             **({"payload": {"minutes": minutes}} if minutes else {}),
         }
         for action, minutes in CHOICES

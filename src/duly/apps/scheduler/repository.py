@@ -8,7 +8,8 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from duly.apps.scheduler.model import (
-    Action,
+    BEGINNING,
+    END,
     Answer,
     CatchUp,
     DueRun,
@@ -22,21 +23,24 @@ from duly.apps.scheduler.model import (
     Schedule,
     ScheduleStatus,
     Upcoming,
+    parse_receipt,
 )
-from duly.apps.scheduler.plan import Firing, MissedRange, PlanInput
+from duly.apps.scheduler.planning import Firing, MissedRange, PlanningInput
+from duly.apps.scheduler.reasons import ClosingReason, parse_reason
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, execute, find_row, find_value, get_row, get_rows, get_value
+from duly.outbox.channel import NOT_CONFIGURED
 
 SQL = load_queries(__file__)
-BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
-END = datetime(2200, 1, 1, tzinfo=UTC)
-Owner = int | None  # a user's id; None for an operator, who sees every user's rows
+UserScope = int | None  # whose rows a statement sees: a user's, by id, or for an operator (None) every user's
 
 
 # Schedules ------------------------------------------------------------------------------------------------------------
 
 
-async def create_schedule(connection: Connection, user_id: int, new: NewSchedule, key: str | None = None) -> int | None:
+async def create_schedule(
+    connection: Connection, user_id: int, new: NewSchedule, idempotency_key: str | None = None
+) -> int | None:
     """Create a schedule; None when a request with this key created one before."""
     return await find_value(
         connection,
@@ -49,16 +53,18 @@ async def create_schedule(connection: Connection, user_id: int, new: NewSchedule
         advance_minutes=new.advance_minutes,
         channel=new.channel,
         catch_up=new.catch_up,
-        key=key,
-        digest=new.digest if key is not None else None,
+        idempotency_key=idempotency_key,
+        digest=new.digest if idempotency_key is not None else None,
     )
 
 
-async def put_template(connection: Connection, user_id: Owner, schedule_id: int, expense: ExpenseTemplate) -> None:
+async def put_expense_template(
+    connection: Connection, user_id: UserScope, schedule_id: int, expense: ExpenseTemplate
+) -> None:
     """Set the expense that its runs book."""
     await execute(
         connection,
-        SQL.put_template,
+        SQL.put_expense_template,
         user_id=user_id,
         schedule_id=schedule_id,
         amount=expense.amount,
@@ -69,18 +75,18 @@ async def put_template(connection: Connection, user_id: Owner, schedule_id: int,
     )
 
 
-async def drop_template(connection: Connection, user_id: Owner, schedule_id: int) -> None:
+async def drop_expense_template(connection: Connection, user_id: UserScope, schedule_id: int) -> None:
     """Remove the expense that its runs book."""
-    await execute(connection, SQL.drop_template, user_id=user_id, schedule_id=schedule_id)
+    await execute(connection, SQL.drop_expense_template, user_id=user_id, schedule_id=schedule_id)
 
 
-async def find_by_request(connection: Connection, user_id: int, key: str) -> Row | None:
+async def find_by_request(connection: Connection, user_id: int, idempotency_key: str) -> Row | None:
     """Return the `id` and `request_digest` of the schedule that a request created."""
-    return await find_row(connection, SQL.find_by_request, user_id=user_id, key=key)
+    return await find_row(connection, SQL.find_by_request, user_id=user_id, idempotency_key=idempotency_key)
 
 
 async def change_schedule(
-    connection: Connection, user_id: Owner, schedule_id: int, changes: Mapping[str, object]
+    connection: Connection, user_id: UserScope, schedule_id: int, changes: Mapping[str, object]
 ) -> int | None:
     """Change what is given; None when the schedule does not exist or is archived."""
     columns = ("name", "description", "rule", "first_run_at", "advance_minutes", "channel", "catch_up")
@@ -88,31 +94,33 @@ async def change_schedule(
     return await find_value(connection, SQL.change_schedule, user_id=user_id, schedule_id=schedule_id, **values)
 
 
-async def move_schedule(connection: Connection, user_id: Owner, schedule_id: int, to: ScheduleStatus) -> int | None:
-    """Pause, resume or archive; None when the schedule is in that state already, or does not exist."""
-    return await find_value(connection, SQL.move_schedule, user_id=user_id, schedule_id=schedule_id, to=to)
+async def set_schedule_status(
+    connection: Connection, user_id: UserScope, schedule_id: int, to: ScheduleStatus
+) -> int | None:
+    """Pause, resume or archive; None when the schedule has that status already, or does not exist."""
+    return await find_value(connection, SQL.set_schedule_status, user_id=user_id, schedule_id=schedule_id, to=to)
 
 
-async def find_schedule(connection: Connection, user_id: Owner, schedule_id: int) -> Schedule | None:
+async def find_schedule(connection: Connection, user_id: UserScope, schedule_id: int) -> Schedule | None:
     """Return a schedule of this user."""
     row = await find_row(connection, SQL.find_schedule, user_id=user_id, schedule_id=schedule_id)
     return to_schedule(row) if row else None
 
 
 async def list_schedules(
-    connection: Connection, user_id: Owner, status: ScheduleStatus | None = None, after: int = 0, limit: int = 100
+    connection: Connection, user_id: UserScope, status: ScheduleStatus | None = None, after: int = 0, limit: int = 100
 ) -> Sequence[Schedule]:
     """Return a page of this user's schedules."""
     rows = await get_rows(connection, SQL.list_schedules, user_id=user_id, status=status, after=after, limit=limit)
     return [to_schedule(row) for row in rows]
 
 
-async def add_manual_run(connection: Connection, user_id: Owner, schedule_id: int) -> int | None:
+async def add_manual_run(connection: Connection, user_id: UserScope, schedule_id: int) -> int | None:
     """Create a run outside of the rule; None when this minute has one, or the schedule does not exist."""
     return await find_value(connection, SQL.add_manual_run, user_id=user_id, schedule_id=schedule_id)
 
 
-async def find_manual_run(connection: Connection, user_id: Owner, schedule_id: int) -> int | None:
+async def find_manual_run(connection: Connection, user_id: UserScope, schedule_id: int) -> int | None:
     """Return the id of the run outside of the rule that this minute has."""
     return await find_value(connection, SQL.find_manual_run, user_id=user_id, schedule_id=schedule_id)
 
@@ -120,7 +128,7 @@ async def find_manual_run(connection: Connection, user_id: Owner, schedule_id: i
 # Runs -----------------------------------------------------------------------------------------------------------------
 
 
-async def find_run(connection: Connection, user_id: Owner, run_id: int) -> Run | None:
+async def find_run(connection: Connection, user_id: UserScope, run_id: int) -> Run | None:
     """Return a run of this user."""
     row = await find_row(connection, SQL.find_run, user_id=user_id, run_id=run_id)
     return to_run(row) if row else None
@@ -128,7 +136,7 @@ async def find_run(connection: Connection, user_id: Owner, run_id: int) -> Run |
 
 async def list_runs(
     connection: Connection,
-    user_id: Owner,
+    user_id: UserScope,
     *,
     schedule_id: int | None = None,
     status: RunStatus | None = None,
@@ -152,13 +160,15 @@ async def list_runs(
     return [to_run(row) for row in rows]
 
 
-async def list_upcoming(connection: Connection, user_id: Owner, limit: int = 100) -> Sequence[Upcoming]:
+async def list_upcoming(connection: Connection, user_id: UserScope, limit: int = 100) -> Sequence[Upcoming]:
     """Return open runs and next firings of this user."""
     rows = await get_rows(connection, SQL.list_upcoming, user_id=user_id, limit=limit)
     return [Upcoming(**row) for row in rows]
 
 
-async def list_reminders(connection: Connection, user_id: Owner, run_id: int, limit: int = 100) -> Sequence[Reminder]:
+async def list_reminders(
+    connection: Connection, user_id: UserScope, run_id: int, limit: int = 100
+) -> Sequence[Reminder]:
     """Return the messages that were sent about a run."""
     rows = await get_rows(connection, SQL.list_reminders, user_id=user_id, run_id=run_id, limit=limit)
     return [Reminder(**row) for row in rows]
@@ -167,7 +177,7 @@ async def list_reminders(connection: Connection, user_id: Owner, run_id: int, li
 # Answers --------------------------------------------------------------------------------------------------------------
 
 
-async def answer(connection: Connection, user_id: Owner, run_id: int, answer: Answer) -> Row:
+async def answer(connection: Connection, user_id: UserScope, run_id: int, answer: Answer) -> Row:
     """Answer a run; return whether the answer `is_new`, and its `receipt`."""
     return await get_row(
         connection,
@@ -180,20 +190,20 @@ async def answer(connection: Connection, user_id: Owner, run_id: int, answer: An
     )
 
 
-async def list_receipts(connection: Connection, user_id: Owner, run_id: int, limit: int = 100) -> Sequence[Receipt]:
+async def list_receipts(connection: Connection, user_id: UserScope, run_id: int, limit: int = 100) -> Sequence[Receipt]:
     """Return the receipts of the answers to a run."""
     rows = await get_rows(connection, SQL.list_receipts, user_id=user_id, run_id=run_id, limit=limit)
     return [parse_receipt(row["receipt"]) for row in rows]
 
 
-async def undo(connection: Connection, user_id: Owner, run_id: int, seconds: float) -> Row:
-    """Reverse the expense of a run; return whether the reversal `is_new`, and its id as `entry`."""
-    return await get_row(connection, SQL.undo, user_id=user_id, run_id=run_id, seconds=seconds)
+async def reverse_expense(connection: Connection, user_id: UserScope, run_id: int, seconds: float) -> Row:
+    """Reverse the expense of a run by another; return whether that `is_new`, and its id as `expense_id`."""
+    return await get_row(connection, SQL.reverse_expense, user_id=user_id, run_id=run_id, seconds=seconds)
 
 
 async def list_expenses(
     connection: Connection,
-    user_id: Owner,
+    user_id: UserScope,
     *,
     between: tuple[datetime, datetime] = (BEGINNING, END),
     after: int = 0,
@@ -212,7 +222,7 @@ async def list_expenses(
     return [Expense(**row) for row in rows]
 
 
-async def find_expense(connection: Connection, user_id: Owner, expense_id: int) -> Expense | None:
+async def find_expense(connection: Connection, user_id: UserScope, expense_id: int) -> Expense | None:
     """Return an expense of this user."""
     row = await find_row(connection, SQL.find_expense, user_id=user_id, expense_id=expense_id)
     return Expense(**row) if row else None
@@ -221,10 +231,10 @@ async def find_expense(connection: Connection, user_id: Owner, expense_id: int) 
 # Planning and reminding -----------------------------------------------------------------------------------------------
 
 
-async def find_plan_inputs(connection: Connection, keys: Sequence[int]) -> Mapping[int, PlanInput]:
+async def find_planning_inputs(connection: Connection, schedule_ids: Sequence[int]) -> Mapping[int, PlanningInput]:
     """Return the inputs for planning these schedules, by schedule id."""
-    rows = await get_rows(connection, SQL.find_plan_inputs, keys=list(keys))
-    return {row["schedule_id"]: PlanInput(**row) for row in rows}
+    rows = await get_rows(connection, SQL.find_planning_inputs, schedule_ids=list(schedule_ids))
+    return {row["schedule_id"]: PlanningInput(**row) for row in rows}
 
 
 async def add_runs(connection: Connection, firings: Sequence[Firing]) -> Sequence[Row]:
@@ -232,19 +242,19 @@ async def add_runs(connection: Connection, firings: Sequence[Firing]) -> Sequenc
     return await get_rows(
         connection,
         SQL.add_runs,
-        jobs=[each.schedule_id for each in firings],
+        schedules=[each.schedule_id for each in firings],
         periods=[each.period_key for each in firings],
         scheduled=[each.scheduled_at for each in firings],
         reminds=[each.remind_at for each in firings],
     )
 
 
-async def find_taken_periods(connection: Connection, firings: Sequence[Firing]) -> Sequence[Row]:
-    """Return the firings whose period has a run at another instant: its id `taken_by` and its time `taken_at`."""
+async def find_existing_runs(connection: Connection, firings: Sequence[Firing]) -> Sequence[Row]:
+    """Return the firings whose period has a run at another instant, its `existing_run_id` and `existing_at`."""
     return await get_rows(
         connection,
-        SQL.find_taken_periods,
-        jobs=[each.schedule_id for each in firings],
+        SQL.find_existing_runs,
+        schedules=[each.schedule_id for each in firings],
         periods=[each.period_key for each in firings],
         scheduled=[each.scheduled_at for each in firings],
     )
@@ -266,55 +276,58 @@ async def add_missed(connection: Connection, missed: Sequence[MissedRange]) -> i
     return await execute(
         connection,
         SQL.add_missed,
-        jobs=[each.schedule_id for each in missed],
+        schedules=[each.schedule_id for each in missed],
         from_at=[each.from_at for each in missed],
         until_at=[each.until_at for each in missed],
         rules=[each.rule for each in missed],
         zones=[each.zone for each in missed],
-        first_run_at=[each.first_run_at for each in missed],
+        not_before=[each.not_before for each in missed],
         reasons=[each.reason for each in missed],
     )
 
 
 async def list_missed(
-    connection: Connection, user_id: Owner, schedule_id: int, after: datetime, limit: int
+    connection: Connection, user_id: UserScope, schedule_id: int, after: datetime, limit: int
 ) -> Sequence[MissedRange]:
     """Return the missed ranges of this user's schedule that end after an instant, the earliest first."""
     rows = await get_rows(
         connection, SQL.list_missed, user_id=user_id, schedule_id=schedule_id, after=after, limit=limit
     )
-    return [MissedRange(**row) for row in rows]
+    return [replace(MissedRange(**row), reason=ClosingReason(row["reason"])) for row in rows]
 
 
-async def finish_archived(connection: Connection) -> int:
+async def cancel_archived_runs(connection: Connection) -> int:
     """Cancel the next batch of open runs of an archived schedule; 0 when there are none."""
-    return await get_value(connection, SQL.finish_archived)
+    return await get_value(connection, SQL.cancel_archived_runs)
 
 
-async def skip_runs(connection: Connection, skipped: Sequence[tuple[int, datetime, str]]) -> int:
-    """Skip missed runs, given as run id, scheduled time and reason."""
+async def close_missed_runs(connection: Connection, missed: Sequence[tuple[int, datetime, ClosingReason]]) -> int:
+    """Close runs that were missed, given as run id, scheduled time and reason; their status becomes `skipped`."""
     return await execute(
         connection,
-        SQL.skip_runs,
-        ids=[run for run, _, _ in skipped],
-        scheduled=[at for _, at, _ in skipped],
-        reasons=[reason for _, _, reason in skipped],
+        SQL.close_missed_runs,
+        ids=[run for run, _, _ in missed],
+        scheduled=[at for _, at, _ in missed],
+        reasons=[reason for _, _, reason in missed],
     )
 
 
 async def find_due(connection: Connection, limit: int) -> Sequence[DueRun]:
     """Lock runs whose reminder is due until the end of the transaction."""
-    return [DueRun(**row) for row in await get_rows(connection, SQL.find_due, limit=limit)]
+    rows = await get_rows(connection, SQL.find_due, limit=limit)
+    return [replace(DueRun(**row), missed_reason=parse_reason(row["missed_reason"] or "")) for row in rows]
 
 
 async def supersede_reminders(connection: Connection, due: Sequence[DueRun]) -> int:
-    """Fail waiting messages of earlier runs of these schedules and skip those runs; return how many."""
+    """Fail messages of earlier runs of these schedules that wait for a setting, and close those runs as missed."""
     return await execute(
         connection,
         SQL.supersede_reminders,
-        jobs=[each.schedule_id for each in due],
+        schedules=[each.schedule_id for each in due],
         channels=[each.channel for each in due],
         recipients=[each.uid for each in due],
+        waiting=NOT_CONFIGURED,
+        reason=ClosingReason.SUPERSEDED,
     )
 
 
@@ -349,10 +362,3 @@ def to_schedule(row: Row) -> Schedule:
 def to_run(row: Row) -> Run:
     """Return a row as a run."""
     return replace(Run(**row), status=RunStatus(row["status"]))
-
-
-def parse_receipt(receipt: Mapping[str, Any]) -> Receipt:
-    """Return a receipt that the database wrote as JSON, where a schedule's id is `job_id`."""
-    times = {name: datetime.fromisoformat(receipt[name]) for name in ("confirmed_at", "remind_at") if name in receipt}
-    fields = {name: value for name, value in receipt.items() if name != "job_id"}
-    return replace(Receipt(schedule_id=receipt["job_id"], **fields), action=Action(receipt["action"]), **times)

@@ -1,4 +1,4 @@
-"""Rules for recurring events: how they are written, and the instants at which they fire.
+"""Rules for recurring events: how they are written, and the instants at which they fire (their firings).
 
     cron: 0 10 1 * *                                                    crontab(5); @daily and the like are expanded
     cron: CRON_TZ=Europe/Stockholm 0 10 * * MON-FRI                     with its own time zone
@@ -34,8 +34,8 @@ YEARS_OF_EVERY_SHAPE = (  # every pair of consecutive years by length and first 
 )
 
 
-class Grain(StrEnum):
-    """The length of a period."""
+class PeriodUnit(StrEnum):
+    """The calendar unit of the periods of a rule."""
 
     YEAR = "year"
     MONTH = "month"
@@ -44,23 +44,23 @@ class Grain(StrEnum):
     INSTANT = "instant"
 
     def key(self, at: datetime, day: date) -> str:
-        """Return the key of the period of an instant that the rule names by this day."""
+        """Return the key of a period, such as 2025-01, given an instant and the day that the rule names for it."""
         match self:
-            case Grain.YEAR:
+            case PeriodUnit.YEAR:
                 return f"{day.year:04}"
-            case Grain.MONTH:
+            case PeriodUnit.MONTH:
                 return f"{day.year:04}-{day.month:02}"
-            case Grain.WEEK:
+            case PeriodUnit.WEEK:
                 week = day.isocalendar()
                 return f"{week.year:04}-W{week.week:02}"
-            case Grain.DAY:
+            case PeriodUnit.DAY:
                 return day.isoformat()
-            case Grain.INSTANT:
+            case PeriodUnit.INSTANT:
                 return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
 class Recurrence(Protocol):
-    """A rule without its time zone."""
+    """A rule without its time zone. Intervals such as "every 2 weeks" are counted from its anchor, its first day."""
 
     @property
     def times_a_day(self) -> int | None:
@@ -68,7 +68,7 @@ class Recurrence(Protocol):
         ...
 
     @property
-    def clock(self) -> time | None:
+    def time_of_day(self) -> time | None:
         """The time of day at which it fires, when it fires once a day."""
         ...
 
@@ -81,8 +81,8 @@ class Recurrence(Protocol):
         """Yield the days on which it fires."""
         ...
 
-    def after(self, at: datetime, zone: ZoneInfo, anchor: date) -> Iterator[datetime]:
-        """Yield the instants after one, in UTC and in order."""
+    def firing_times(self, after: datetime, zone: ZoneInfo, anchor: date) -> Iterator[datetime]:
+        """Yield the instants at which it fires after another, in UTC and in order."""
         ...
 
     def sentence(self, anchor: date) -> str:
@@ -102,53 +102,57 @@ class Rule:
         """Return the zone that it follows: its own, else the user's, else UTC."""
         return self.zone or user_zone or ZoneInfo("UTC")
 
-    def occurrences(
-        self, first_at: datetime, user_zone: ZoneInfo | None = None, *, after: datetime | None = None
+    def firing_times(
+        self, not_before: datetime, user_zone: ZoneInfo | None = None, *, after: datetime | None = None
     ) -> Iterator[datetime]:
-        """Yield the instants from `first_at` on, or only those after another instant; in UTC and in order."""
+        """Yield the instants at which it fires from `not_before` on, or only those after another; in UTC, in order."""
         zone = self.zone_for(user_zone)
-        anchor = first_at.astimezone(zone).date()
-        just_before = first_at - timedelta(microseconds=1)
-        for at in self.recurrence.after(max(just_before, after or just_before), zone, anchor):
+        anchor = not_before.astimezone(zone).date()
+        just_before = not_before - timedelta(microseconds=1)
+        for at in self.recurrence.firing_times(max(just_before, after or just_before), zone, anchor):
             if at.year > LAST_DAY.year:
                 return
             yield at
 
-    def grain(self, first_at: datetime, user_zone: ZoneInfo | None = None) -> Grain:
-        """Return the length of its periods."""
+    def period_unit(self, not_before: datetime, user_zone: ZoneInfo | None = None) -> PeriodUnit:
+        """Return the unit of its periods."""
         if self.recurrence.times_a_day != 1:
-            return Grain.INSTANT
-        return coarsest_grain(self.recurrence, first_at.astimezone(self.zone_for(user_zone)).date())
+            return PeriodUnit.INSTANT
+        return coarsest_period_unit(self.recurrence, not_before.astimezone(self.zone_for(user_zone)).date())
 
-    def period(self, at: datetime, grain: Grain, user_zone: ZoneInfo | None = None) -> str:
+    def period_key(self, at: datetime, unit: PeriodUnit, user_zone: ZoneInfo | None = None) -> str:
         """Return the key of the period of one of its instants."""
-        return grain.key(at, self.named_day(at, self.zone_for(user_zone)))
+        return unit.key(at, self.named_day(at, self.zone_for(user_zone)))
 
     def named_day(self, at: datetime, zone: ZoneInfo) -> date:
         """Return the day that the rule names for an instant: the day before, where a clock change skipped midnight."""
-        local, clock = at.astimezone(zone), self.recurrence.clock
-        return local.date() - DAY if clock and clock > local.time() else local.date()
+        local, time_of_day = at.astimezone(zone), self.recurrence.time_of_day
+        return local.date() - DAY if time_of_day and time_of_day > local.time() else local.date()
 
-    def sentence(self, first_at: datetime, user_zone: ZoneInfo | None = None) -> str:
-        """Describe the rule in English, with its zone; a day that it does not name is that of `first_at`."""
+    def sentence(self, not_before: datetime, user_zone: ZoneInfo | None = None) -> str:
+        """Describe the rule in English, with its zone; a day that it does not name is that of `not_before`."""
         zone = self.zone_for(user_zone)
-        return f"{self.recurrence.sentence(first_at.astimezone(zone).date())}, {zone.key}"
+        return f"{self.recurrence.sentence(not_before.astimezone(zone).date())}, {zone.key}"
 
 
-def coarsest_grain(recurrence: Recurrence, anchor: date) -> Grain:
-    """Return the coarsest grain in which a rule never fires twice.
+def coarsest_period_unit(recurrence: Recurrence, anchor: date) -> PeriodUnit:
+    """Return the coarsest unit in which a rule never fires twice.
 
     For a rule that counts from its first day, every day until the last is checked. For any other, the days depend only
     on the length and the first weekday of a year, so that every combination of a year and the next is enough.
     """
-    candidates = {Grain.YEAR: 0, Grain.MONTH: 0, Grain.WEEK: 0}
+    candidates = {PeriodUnit.YEAR: 0, PeriodUnit.MONTH: 0, PeriodUnit.WEEK: 0}
     for first, last in ((anchor, LAST_DAY),) if recurrence.counts_from_anchor else YEARS_OF_EVERY_SHAPE:
         for day in recurrence.days(first, last, anchor):
             year, week, _ = day.isocalendar()
-            numbers = {Grain.YEAR: day.year, Grain.MONTH: day.year * 12 + day.month, Grain.WEEK: year * 54 + week}
-            candidates = {grain: numbers[grain] for grain, before in candidates.items() if before != numbers[grain]}
+            numbers = {
+                PeriodUnit.YEAR: day.year,
+                PeriodUnit.MONTH: day.year * 12 + day.month,
+                PeriodUnit.WEEK: year * 54 + week,
+            }
+            candidates = {unit: numbers[unit] for unit, before in candidates.items() if before != numbers[unit]}
             if not candidates:
-                return Grain.DAY
+                return PeriodUnit.DAY
     return next(iter(candidates))
 
 

@@ -10,6 +10,8 @@ from psycopg.errors import ForeignKeyViolation, UniqueViolation
 
 from duly.apps.scheduler import repository
 from duly.apps.scheduler.model import (
+    BEGINNING,
+    END,
     MAX_KEY_LENGTH,
     Answer,
     Expense,
@@ -24,10 +26,11 @@ from duly.apps.scheduler.model import (
     ScheduleStatus,
     Upcoming,
     check_text,
+    parse_receipt,
     to_amount,
 )
-from duly.apps.scheduler.plan import missed_periods
-from duly.apps.scheduler.repository import BEGINNING, END, Owner
+from duly.apps.scheduler.planning import missed_firings
+from duly.apps.scheduler.repository import UserScope
 from duly.apps.scheduler.states import RUN_MACHINE
 from duly.db.error_table import translate_errors
 from duly.db.idempotency import create_once
@@ -46,30 +49,30 @@ DEFAULT_UNDO_SECONDS = 600.0
 
 
 async def add_schedule(
-    pool: Pool, user_id: int, new: NewSchedule, key: str | None = None, *, begins_now: bool = False
+    pool: Pool, user_id: int, new: NewSchedule, idempotency_key: str | None = None, *, starts_now: bool = False
 ) -> Creation[Schedule]:
     """Create a schedule; the same request under the same key creates one.
 
-    A request without a first time, which `begins_now`, is the same request whenever it is repeated.
+    A request without a `first_run_at` starts now (`starts_now`), and is the same request whenever it is repeated.
     """
-    if key is not None:
-        check_text("idempotency_key", key, MAX_KEY_LENGTH)
+    if idempotency_key is not None:
+        check_text("idempotency_key", idempotency_key, MAX_KEY_LENGTH)
 
     async def insert() -> tuple[int, bool] | None:
-        schedule_id = await repository.create_schedule(connection, user_id, new, key)
+        schedule_id = await repository.create_schedule(connection, user_id, new, idempotency_key)
         if schedule_id is None:
             return None
         if new.expense:
-            await repository.put_template(connection, user_id, schedule_id, new.expense)
+            await repository.put_expense_template(connection, user_id, schedule_id, new.expense)
         return schedule_id, True
 
     async def find() -> tuple[int, bool] | None:
-        assert key is not None, "a request without a key has no conflict"
-        row = await repository.find_by_request(connection, user_id, key)
+        assert idempotency_key is not None, "a request without a key has no conflict"
+        row = await repository.find_by_request(connection, user_id, idempotency_key)
         if row is None:
             return None
         first_run_at = (
-            (await fetch_schedule(connection, user_id, row["id"])).first_run_at if begins_now else new.first_run_at
+            (await fetch_schedule(connection, user_id, row["id"])).first_run_at if starts_now else new.first_run_at
         )
         return row["id"], row["request_digest"] == replace(new, first_run_at=first_run_at).digest
 
@@ -77,7 +80,7 @@ async def add_schedule(
         with translate_errors():
             async with pool.transaction() as connection:
                 creation = await create_once(
-                    insert, find, lambda row: row[1], f"the key {key} was used for another schedule"
+                    insert, find, lambda row: row[1], f"the key {idempotency_key} was used for another schedule"
                 )
                 schedule = await fetch_schedule(connection, user_id, creation.row[0])
     except ForeignKeyViolation:
@@ -87,7 +90,7 @@ async def add_schedule(
 
 async def change_schedule(
     pool: Pool,
-    user_id: Owner,
+    user_id: UserScope,
     schedule_id: int,
     changes: Mapping[str, Any],
     expense: ExpenseTemplate | Literal["none"] | None = None,
@@ -100,21 +103,24 @@ async def change_schedule(
             if await repository.change_schedule(connection, user_id, schedule_id, changes) is None:
                 raise IllegalMove(f"schedule {schedule_id} is archived and cannot be changed")
             if expense == "none":
-                await repository.drop_template(connection, user_id, schedule_id)
+                await repository.drop_expense_template(connection, user_id, schedule_id)
             elif expense is not None:
-                await repository.put_template(connection, user_id, schedule_id, expense)
+                await repository.put_expense_template(connection, user_id, schedule_id, expense)
             return await fetch_schedule(connection, user_id, schedule_id)
 
 
-async def move_schedule(pool: Pool, user_id: Owner, schedule_id: int, to: ScheduleStatus) -> Schedule:
-    """Pause, resume or archive; a schedule that is in that state already stays as it is."""
+async def set_schedule_status(pool: Pool, user_id: UserScope, schedule_id: int, to: ScheduleStatus) -> Schedule:
+    """Pause, resume or archive; a schedule that has that status already stays as it is.
+
+    A trigger of the database (scheduler.change_plan) withdraws, cancels or plans its runs.
+    """
     with translate_errors():
         async with pool.transaction() as connection:
-            await repository.move_schedule(connection, user_id, schedule_id, to)
+            await repository.set_schedule_status(connection, user_id, schedule_id, to)
             return await fetch_schedule(connection, user_id, schedule_id)
 
 
-async def fire_schedule(pool: Pool, user_id: Owner, schedule_id: int) -> Creation[Run]:
+async def fire_schedule(pool: Pool, user_id: UserScope, schedule_id: int) -> Creation[Run]:
     """Create a run outside of the rule, due now; at most one per minute."""
     try:
         with translate_errors():
@@ -132,14 +138,14 @@ async def fire_schedule(pool: Pool, user_id: Owner, schedule_id: int) -> Creatio
         return Existing(await fetch_run(connection, user_id, found))
 
 
-async def get_schedule(pool: Pool, user_id: Owner, schedule_id: int) -> Schedule:
+async def get_schedule(pool: Pool, user_id: UserScope, schedule_id: int) -> Schedule:
     """Return a schedule of this user; NotFound when there is none."""
     async with pool.transaction() as connection:
         return await fetch_schedule(connection, user_id, schedule_id)
 
 
 async def list_schedules(
-    pool: Pool, user_id: Owner, *, status: ScheduleStatus | None = None, cursor: str | None = None, limit: int = 100
+    pool: Pool, user_id: UserScope, *, status: ScheduleStatus | None = None, cursor: str | None = None, limit: int = 100
 ) -> Page[Schedule]:
     """Return a page of this user's schedules, the oldest first."""
     after = 0 if cursor is None else decode_cursor(cursor, int)[0]
@@ -151,7 +157,7 @@ async def list_schedules(
 # Runs -----------------------------------------------------------------------------------------------------------------
 
 
-async def get_run(pool: Pool, user_id: Owner, run_id: int) -> Run:
+async def get_run(pool: Pool, user_id: UserScope, run_id: int) -> Run:
     """Return a run of this user; NotFound when there is none."""
     async with pool.transaction() as connection:
         return await fetch_run(connection, user_id, run_id)
@@ -159,7 +165,7 @@ async def get_run(pool: Pool, user_id: Owner, run_id: int) -> Run:
 
 async def list_runs(
     pool: Pool,
-    user_id: Owner,
+    user_id: UserScope,
     *,
     schedule_id: int | None = None,
     status: RunStatus | None = None,
@@ -183,7 +189,7 @@ async def list_runs(
 
 
 async def list_missed(
-    pool: Pool, user_id: Owner, schedule_id: int, *, cursor: str | None = None, limit: int = 100
+    pool: Pool, user_id: UserScope, schedule_id: int, *, cursor: str | None = None, limit: int = 100
 ) -> Page[MissedPeriod]:
     """Return a page of the missed periods of a schedule that have no run, the earliest first."""
     after = BEGINNING if cursor is None else decode_cursor(cursor, datetime.fromisoformat)[0]
@@ -193,25 +199,25 @@ async def list_missed(
     periods = (
         MissedPeriod(schedule_id, firing.period_key, firing.scheduled_at, each.reason)
         for each in ranges
-        for firing in missed_periods(each, after)
+        for firing in missed_firings(each, after)
     )
     return build_page(list(islice(periods, limit + 1)), limit, lambda each: (each.scheduled_at,))
 
 
-async def list_upcoming(pool: Pool, user_id: Owner, *, limit: int = 100) -> Sequence[Upcoming]:
+async def list_upcoming(pool: Pool, user_id: UserScope, *, limit: int = 100) -> Sequence[Upcoming]:
     """Return open runs and next firings of this user, the soonest first."""
     async with pool.transaction() as connection:
         return await repository.list_upcoming(connection, user_id, checked_limit(limit))
 
 
-async def list_reminders(pool: Pool, user_id: Owner, run_id: int) -> Sequence[Reminder]:
+async def list_reminders(pool: Pool, user_id: UserScope, run_id: int) -> Sequence[Reminder]:
     """Return the messages that were sent about a run."""
     async with pool.transaction() as connection:
         return await repository.list_reminders(connection, user_id, run_id)
 
 
 async def list_transitions(
-    pool: Pool, user_id: Owner, run_id: int, *, cursor: str | None = None, limit: int = 100
+    pool: Pool, user_id: UserScope, run_id: int, *, cursor: str | None = None, limit: int = 100
 ) -> Page[timeline.Transition]:
     """Return a page of a run's transitions, in order."""
     async with pool.transaction() as connection:
@@ -222,31 +228,31 @@ async def list_transitions(
 # Answers and expenses -------------------------------------------------------------------------------------------------
 
 
-async def answer_run(pool: Pool, user_id: Owner, run_id: int, answer: Answer) -> Creation[Receipt]:
-    """Answer a run, once: the confirmation, the run's status and the expense are written together."""
+async def answer_run(pool: Pool, user_id: UserScope, run_id: int, answer: Answer) -> Creation[Receipt]:
+    """Answer a run, once: scheduler.answer() writes the confirmation, the run's status and the expense together."""
     try:
         with translate_errors():
             async with pool.statement() as connection:
                 row = await repository.answer(connection, user_id, run_id, with_normalized_amount(answer))
     except AlreadyAnswered as error:
         raise AlreadyAnswered(describe_first_answer(error.receipt or {}, str(error)), error.receipt) from None
-    receipt = repository.parse_receipt(row["receipt"])
+    receipt = parse_receipt(row["receipt"])
     return Created(receipt) if row["is_new"] else Existing(receipt)
 
 
-async def undo_answer(
-    pool: Pool, user_id: Owner, run_id: int, within_seconds: float = DEFAULT_UNDO_SECONDS
+async def reverse_expense(
+    pool: Pool, user_id: UserScope, run_id: int, within_seconds: float = DEFAULT_UNDO_SECONDS
 ) -> Creation[Expense]:
     """Reverse the expense of a run by a second one; the run stays confirmed."""
     with translate_errors():
         async with pool.transaction() as connection:
-            row = await repository.undo(connection, user_id, run_id, within_seconds)
-            expense = await repository.find_expense(connection, user_id, row["entry"])
+            row = await repository.reverse_expense(connection, user_id, run_id, within_seconds)
+            expense = await repository.find_expense(connection, user_id, row["expense_id"])
             assert expense is not None, "it was just written or read"
     return Created(expense) if row["is_new"] else Existing(expense)
 
 
-async def list_receipts(pool: Pool, user_id: Owner, run_id: int) -> Sequence[Receipt]:
+async def list_receipts(pool: Pool, user_id: UserScope, run_id: int) -> Sequence[Receipt]:
     """Return the receipts of the answers to a run, in order."""
     async with pool.transaction() as connection:
         return await repository.list_receipts(connection, user_id, run_id)
@@ -254,7 +260,7 @@ async def list_receipts(pool: Pool, user_id: Owner, run_id: int) -> Sequence[Rec
 
 async def list_expenses(
     pool: Pool,
-    user_id: Owner,
+    user_id: UserScope,
     *,
     between: tuple[datetime, datetime] = (BEGINNING, END),
     cursor: str | None = None,
@@ -272,14 +278,14 @@ async def list_expenses(
 # Helpers --------------------------------------------------------------------------------------------------------------
 
 
-async def fetch_schedule(connection: Connection, user_id: Owner, schedule_id: int) -> Schedule:
+async def fetch_schedule(connection: Connection, user_id: UserScope, schedule_id: int) -> Schedule:
     """Return a schedule of this user; NotFound when there is none."""
     if schedule := await repository.find_schedule(connection, user_id, valid_id_or_zero(schedule_id)):
         return schedule
     raise NotFound(f"there is no schedule {schedule_id}")
 
 
-async def fetch_run(connection: Connection, user_id: Owner, run_id: int) -> Run:
+async def fetch_run(connection: Connection, user_id: UserScope, run_id: int) -> Run:
     """Return a run of this user; NotFound when there is none."""
     if run := await repository.find_run(connection, user_id, valid_id_or_zero(run_id)):
         return run

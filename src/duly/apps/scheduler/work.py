@@ -1,17 +1,23 @@
-"""The scheduler's work in a worker: create runs ahead of time, and write the reminders that are due.
+"""The scheduler's work in a worker: create runs ahead of time, and write the messages of reminders that are due.
 
-Planning is leased: one worker at a time computes the firings of a schedule, outside of any transaction, and writes the
-runs only while it still owns the plan. Reminding needs no lease: rows are locked for one short transaction that inserts
-the messages and marks the runs.
+    claim a plan ---> plan_runs ---> settle: the plan first, then its runs        leased, one worker at a time
+    find_due ---> queue_reminders: messages and runs in one transaction           not leased: rows are locked
+
+A plan is the row of a schedule in `scheduler.job_plans`: up to when its runs were created, and who is creating more.
+The lease on it lets a worker compute firings outside of any transaction, and write them only while it owns the plan.
+What follows is not seen here: `outbox/sender.py` sends the messages, and triggers of the database make runs `sent`, and
+withdraw runs whose schedule is changed, paused or archived.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from duly.apps.scheduler import repository
-from duly.apps.scheduler.plan import HORIZON, Firing, PlanInput, SchedulePlan, fires_at, plan
+from duly.apps.scheduler.limits import REMINDER_BATCH_SIZE
+from duly.apps.scheduler.planning import HORIZON, Firing, PlannedRuns, PlanningInput, fires_at, plan_runs
+from duly.apps.scheduler.reasons import ClosingReason
 from duly.apps.scheduler.reminder import reminder_payload
 from duly.apps.scheduler.states import PLAN
 from duly.db.rows import Connection, Row
@@ -21,14 +27,13 @@ from duly.lease.work import Finished, StopSignal, Tuning, Work
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp
 
-REMINDER_BATCH_SIZE = 500
 PLAN_SECONDS = 20.0
 
 log = get_log("duly.scheduler")
 
 
 class ScheduleWork(Work):
-    """Plans schedules whose next runs are to be created, and writes reminders that are due."""
+    """Creates the next runs of schedules, and writes the messages of reminders that are due."""
 
     name = "scheduler"
     table = PLAN
@@ -42,26 +47,26 @@ class ScheduleWork(Work):
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
     ) -> list[Lease]:
         """Claim plans that are due, with the inputs for planning."""
-        return await with_schedules(connection, await super().claim(connection, worker_id, limit, keys))
+        return await with_inputs(connection, await super().claim(connection, worker_id, limit, keys))
 
     async def claim_expired(
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
     ) -> list[Lease]:
         """Claim plans whose lease expired."""
-        return await with_schedules(connection, await super().claim_expired(connection, worker_id, limit, keys))
+        return await with_inputs(connection, await super().claim_expired(connection, worker_id, limit, keys))
 
     def call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
         """Return the call that computes the next runs."""
-        return Call(self.plan, (lease.row["plan_input"],), timeout_seconds=PLAN_SECONDS)
+        return Call(self.plan_runs, (lease.row["planning_input"],), timeout_seconds=PLAN_SECONDS)
 
-    async def plan(self, schedule: PlanInput) -> SchedulePlan:
+    async def plan_runs(self, schedule: PlanningInput) -> PlannedRuns:
         """Compute the next runs of a schedule."""
-        return plan(schedule, self.horizon)
+        return plan_runs(schedule, self.horizon)
 
     async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
         """Write the runs of plans that are still ours; mark plans that failed as stuck."""
-        planned = [(lease, outcome) for lease, outcome in finished if isinstance(outcome, SchedulePlan)]
-        failed = [(lease, outcome) for lease, outcome in finished if not isinstance(outcome, SchedulePlan)]
+        planned = [(lease, outcome) for lease, outcome in finished if isinstance(outcome, PlannedRuns)]
+        failed = [(lease, outcome) for lease, outcome in finished if not isinstance(outcome, PlannedRuns)]
         ours = await self.settle_planned(connection, planned) if planned else frozenset[Any]()
         if failed:
             reasons = [failure_reason(outcome) for _, outcome in failed]
@@ -72,7 +77,7 @@ class ScheduleWork(Work):
         return ours
 
     async def settle_planned(
-        self, connection: Connection, planned: Sequence[tuple[Lease, SchedulePlan]]
+        self, connection: Connection, planned: Sequence[tuple[Lease, PlannedRuns]]
     ) -> frozenset[Any]:
         """Settle the plans first, which proves that they are ours; then write their runs."""
         columns = {
@@ -87,26 +92,27 @@ class ScheduleWork(Work):
             await repository.add_missed(connection, missed)
         firings = [firing for lease, each in planned if lease.key in ours for firing in each.firings]
         if firings:
-            inputs = {lease.key: lease.row["plan_input"] for lease, _ in planned}
+            inputs = {lease.key: lease.row["planning_input"] for lease, _ in planned}
             created = await add_runs(connection, firings, inputs)
-            skipped = {(each.schedule_id, each.scheduled_at): each.skip_reason for each in firings if each.skip_reason}
-            found = [(row, skipped.get((row["schedule_id"], row["scheduled_at"]))) for row in created]
-            if missed := [(row["id"], row["scheduled_at"], reason) for row, reason in found if reason]:
-                await repository.skip_runs(connection, missed)
+            reasons = {(each.schedule_id, each.scheduled_at): each.missed_reason for each in firings}
+            found = [(row, reasons.get((row["schedule_id"], row["scheduled_at"]))) for row in created]
+            await close_missed_runs(connection, [(row["id"], row["scheduled_at"], reason) for row, reason in found])
         return ours
 
     async def run_unleased(self, connection: Connection) -> int:
-        """Write the reminders that are due, and cancel open runs of archived schedules."""
-        return await remind(connection) + await finish_archived(connection)
+        """Write the messages of reminders that are due, and cancel open runs of archived schedules."""
+        return await remind(connection) + await repository.cancel_archived_runs(connection)
 
-    async def purge(self, connection: Connection) -> int:
+    async def maintain(self, connection: Connection) -> int:
         """Create the partitions of the coming months; nothing is deleted automatically."""
         await repository.ensure_partitions(connection)
         return 0
 
 
-async def add_runs(connection: Connection, firings: Sequence[Firing], inputs: Mapping[int, PlanInput]) -> Sequence[Row]:
-    """Create the runs of firings; a firing whose period has the run of another firing gets its own key and a note."""
+async def add_runs(
+    connection: Connection, firings: Sequence[Firing], inputs: Mapping[int, PlanningInput]
+) -> Sequence[Row]:
+    """Create the runs of firings; one whose period has the run of another firing gets a key of its own and a note."""
     created = await repository.add_runs(connection, firings)
     has_run = {(row["schedule_id"], row["scheduled_at"]) for row in created}
     without_run = [each for each in firings if (each.schedule_id, each.scheduled_at) not in has_run]
@@ -114,19 +120,19 @@ async def add_runs(connection: Connection, firings: Sequence[Firing], inputs: Ma
         return created
     # A run at an instant at which the schedule does not fire belongs to a former rule or zone, or was created by hand:
     # then the period has its run. A schedule that fires at both instants gets both runs.
-    taken = {
+    existing = {
         (row["schedule_id"], row["scheduled_at"]): row
-        for row in await repository.find_taken_periods(connection, without_run)
-        if fires_at(inputs[row["schedule_id"]], row["taken_at"])
+        for row in await repository.find_existing_runs(connection, without_run)
+        if fires_at(inputs[row["schedule_id"]], row["existing_at"])
     }
-    collided = [each for each in without_run if (each.schedule_id, each.scheduled_at) in taken]
+    collided = [each for each in without_run if (each.schedule_id, each.scheduled_at) in existing]
     if not collided:
         return created
     noted = await repository.add_runs(
         connection, [replace(each, period_key=each.unique_period_key) for each in collided]
     )
     notes = [
-        (row["id"], row["scheduled_at"], collision_note(taken[row["schedule_id"], row["scheduled_at"]]))
+        (row["id"], row["scheduled_at"], collision_note(existing[row["schedule_id"], row["scheduled_at"]]))
         for row in noted
     ]
     for row, (run_id, _, note) in zip(noted, notes, strict=True):
@@ -135,38 +141,39 @@ async def add_runs(connection: Connection, firings: Sequence[Firing], inputs: Ma
     return [*created, *noted]
 
 
-def collision_note(taken: Row) -> str:
+def collision_note(existing: Row) -> str:
     """Return why a run does not have the key of its period."""
-    at = taken["taken_at"].astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ")
-    return f"period key {taken['period_key']} belongs to run {taken['taken_by']} of {at}, so this run has its own key"
+    at = existing["existing_at"].astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ")
+    run_id, period_key = existing["existing_run_id"], existing["period_key"]
+    return f"period key {period_key} belongs to run {run_id} of {at}, so this run has its own key"
 
 
 async def remind(connection: Connection, limit: int = REMINDER_BATCH_SIZE) -> int:
-    """Write the messages of due runs and skip the runs that were missed; return how many runs there were."""
+    """Write the messages of due runs and close the runs that were missed; return how many runs there were."""
     due = await repository.find_due(connection, limit)
-    if missed := [(run.id, run.scheduled_at, run.skip_reason) for run in due if run.skip_reason]:
-        await repository.skip_runs(connection, missed)
-    if reminded := [run for run in due if not run.skip_reason]:
+    await close_missed_runs(connection, [(run.id, run.scheduled_at, run.missed_reason) for run in due])
+    if reminded := [run for run in due if not run.missed_reason]:
         await repository.supersede_reminders(connection, reminded)
         await repository.queue_reminders(connection, reminded, [reminder_payload(run) for run in reminded])
     return len(due)
 
 
-async def finish_archived(connection: Connection) -> int:
-    """Cancel the next batch of open runs of an archived schedule; 0 when there are none."""
-    return await repository.finish_archived(connection)
+async def close_missed_runs(connection: Connection, runs: Sequence[tuple[int, datetime, ClosingReason | None]]) -> None:
+    """Close the runs that were missed: those that have a reason."""
+    if missed := [(run_id, at, reason) for run_id, at, reason in runs if reason]:
+        await repository.close_missed_runs(connection, missed)
 
 
-async def with_schedules(connection: Connection, leases: Sequence[Lease]) -> list[Lease]:
+async def with_inputs(connection: Connection, leases: Sequence[Lease]) -> list[Lease]:
     """Return leases of plans, each with the inputs for planning."""
     if not leases:
         return []
-    found = await repository.find_plan_inputs(connection, [lease.key for lease in leases])
-    return [replace(lease, row={**lease.row, "plan_input": found[lease.key]}) for lease in leases]
+    found = await repository.find_planning_inputs(connection, [lease.key for lease in leases])
+    return [replace(lease, row={**lease.row, "planning_input": found[lease.key]}) for lease in leases]
 
 
 def failure_reason(outcome: object) -> str:
-    """Return why there is no plan."""
+    """Return why no runs could be planned."""
     return (
         outcome.message
         if isinstance(outcome, Failed | GiveUp) and outcome.message

@@ -82,7 +82,7 @@ async def test_somebody_reads_it(posts: PostActions, pool: Pool) -> None:
     (key,) = posts.create_due()
     await posts.claim()
     found = await told(pool, key)
-    assert (found.reason, found.sentence.startswith("worker-1 has it since ")) == (PostReason.BEING_READ, True)
+    assert (found.reason, found.sentence.startswith("worker-1 is reading it since ")) == (PostReason.BEING_READ, True)
 
 
 async def test_its_holder_is_gone(posts: PostActions, pool: Pool) -> None:
@@ -161,7 +161,7 @@ async def test_a_holder_that_is_gone_is_not_said_to_read_it(posts: PostActions, 
     assert (found.reason, "night holds the lease until" in found.sentence) == (PostReason.HOLDER_GONE, True)
     assert found.sentence.endswith("no worker is alive that releases posts; start one: duly worker --only posts.")
     await hire(posts, name="day")
-    assert (await told(pool, key)).sentence.endswith("When the lease expires, the next sweep lets it wait again.")
+    assert (await told(pool, key)).sentence.endswith("When the lease expires, the next sweep makes it PENDING again.")
 
 
 @pytest.mark.lawless

@@ -10,7 +10,7 @@ import pytest
 
 from duly.apps.posts import legacy
 from duly.apps.posts.legacy import RejectedLine, import_legacy, read_documents
-from duly.apps.posts.model import parse_legacy
+from duly.apps.posts.legacy_document import parse_legacy
 from duly.db.pool import open_pool
 from duly.errors import InvalidArgument
 from tests.support.command_line import CommandLine

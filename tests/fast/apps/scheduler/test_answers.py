@@ -105,7 +105,7 @@ async def test_an_answer_to_an_unknown_run_and_to_another_users_run_fail_alike(s
 async def test_an_answer_to_a_closed_run_is_refused_with_the_reason(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     (schedule,) = (await service.list_schedules(schedules.api, None)).items
-    await service.move_schedule(schedules.api, None, schedule.id, ScheduleStatus.ARCHIVED)
+    await service.set_schedule_status(schedules.api, None, schedule.id, ScheduleStatus.ARCHIVED)
     with pytest.raises(RunClosed, match="cancelled and takes no answer: the schedule was archived"):
         await schedules.answer(run)
     assert schedules.values("select 1 from scheduler.confirmations") == []
@@ -175,8 +175,8 @@ async def test_an_invalid_payload_is_refused_with_the_name_of_the_field(
 async def test_undo_books_a_reversal_and_changes_nothing_else(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     await schedules.answer(run)
-    undone = await service.undo_answer(schedules.api, schedules.add_user(), run)
-    again = await service.undo_answer(schedules.api, schedules.add_user(), run)
+    undone = await service.reverse_expense(schedules.api, schedules.add_user(), run)
+    again = await service.reverse_expense(schedules.api, schedules.add_user(), run)
     assert isinstance(undone, Created)
     assert again == Existing(undone.row)
     assert booked(schedules, "amount, reverses is not null") == [(Decimal("9.99"), False), (Decimal("-9.99"), True)]
@@ -186,13 +186,13 @@ async def test_undo_books_a_reversal_and_changes_nothing_else(schedules: Schedul
 async def test_undo_is_limited_in_time(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     with pytest.raises(NothingToUndo, match="nothing was booked"):
-        await service.undo_answer(schedules.api, schedules.add_user(), run)
+        await service.reverse_expense(schedules.api, schedules.add_user(), run)
     await schedules.answer(run)
     with pytest.raises(NotFound):
-        await service.undo_answer(schedules.api, schedules.add_user("bo"), run)
+        await service.reverse_expense(schedules.api, schedules.add_user("bo"), run)
     schedules.advance_clock(minutes=11)
     with pytest.raises(NothingToUndo, match="can be undone for 00:10:00 and no longer"):
-        await service.undo_answer(schedules.api, schedules.add_user(), run)
+        await service.reverse_expense(schedules.api, schedules.add_user(), run)
     assert len(booked(schedules)) == 1
 
 

@@ -7,7 +7,7 @@ import pytest
 from duly.apps.scheduler import service
 from duly.apps.scheduler.explain import explain
 from duly.apps.scheduler.model import ScheduleStatus
-from duly.apps.scheduler.rule import Grain
+from duly.apps.scheduler.rule import PeriodUnit
 from tests.support.scheduler.actions import ScheduleActions
 
 DAILY = "cron: 0 10 * * *"
@@ -18,10 +18,10 @@ SIXTEENTH = datetime(2026, 11, 16, 10, tzinfo=UTC)
 def too_coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make periods longer than they are, like a bug in the calendar would."""
 
-    def month(*_: object) -> Grain:
-        return Grain.MONTH
+    def month(*_: object) -> PeriodUnit:
+        return PeriodUnit.MONTH
 
-    monkeypatch.setattr("duly.apps.scheduler.plan.period_grain", month)
+    monkeypatch.setattr("duly.apps.scheduler.planning.cached_period_unit", month)
 
 
 async def sentence_about(schedules: ScheduleActions, run: int) -> str:
@@ -62,7 +62,7 @@ async def test_a_missed_run_has_its_reason_before_its_note(schedules: ScheduleAc
     await schedules.run_cycle()
     _, (status, reason), _ = schedules.runs("status", "reason")
     assert status == "skipped"
-    assert reason.startswith("missed: a later one has come; period key 2026-11 belongs to run ")
+    assert reason.startswith("SUPERSEDED; period key 2026-11 belongs to run ")
 
 
 @pytest.mark.usefixtures("too_coarse")
@@ -76,8 +76,8 @@ async def test_planned_again_it_is_the_same_run(schedules: ScheduleActions) -> N
     schedules.admin.execute("update scheduler.job_plans set planned_until = null, plan_at = duly.now()")
     await schedules.plan()
     assert schedules.runs("id", "period_key", "reason") == before
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
+    await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
+    await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
     await schedules.plan()
     assert schedules.runs("id", "period_key", "reason") == before
 

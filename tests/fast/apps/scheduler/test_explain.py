@@ -121,7 +121,7 @@ async def answered(schedules: ScheduleActions) -> None:
 async def archived(schedules: ScheduleActions) -> None:
     """Archive its schedule."""
     (schedule,) = (await service.list_schedules(schedules.api, None)).items
-    await service.move_schedule(schedules.api, None, schedule.id, ScheduleStatus.ARCHIVED)
+    await service.set_schedule_status(schedules.api, None, schedule.id, ScheduleStatus.ARCHIVED)
 
 
 async def snoozed(schedules: ScheduleActions) -> None:
@@ -257,7 +257,7 @@ async def test_a_confirmed_and_undone_run_is_explained_as_undone(schedules: Sche
     await schedules.run_cycle()
     await schedules.answer(schedules.run_id(), "complete")
     assert (await explain_first(schedules))[1].endswith("and is confirmed.")
-    await service.undo_answer(schedules.api, None, schedules.run_id())
+    await service.reverse_expense(schedules.api, None, schedules.run_id())
     reason, sentence = await explain_first(schedules)
     assert reason is RunReason.ANSWERED
     assert "and is confirmed; its expense was reversed at 2026-11-16 10:00" in sentence
@@ -273,7 +273,7 @@ async def test_a_run_that_was_missed_is_skipped_and_not_reminded_of(schedules: S
     assert reason in (RunReason.TO_BE_SKIPPED, RunReason.BEING_PLANNED)
     await schedules.plan()
     reason, sentence = await explain_first(schedules)
-    assert (reason, sentence.endswith("about to skip it: missed: nobody was there to remind of it.")) == (
+    assert (reason, sentence.endswith("about to skip it: missed: no worker was running when it was due.")) == (
         RunReason.TO_BE_SKIPPED,
         True,
     )

@@ -8,13 +8,11 @@ import pytest
 
 from duly.apps.scheduler.messages import DEFAULT_LANGUAGE, MESSAGES, translate
 from duly.apps.scheduler.model import Action
-from duly.apps.scheduler.reasons import ClosingReason, find_reason
+from duly.apps.scheduler.reasons import TEXTS_IN_SCHEMA, ClosingReason, describe_reason
 from duly.apps.scheduler.reminder import CHOICES
 
 LANGUAGES = {"en", "sv", "zh"}
-STORED_BY_SQL = re.compile(
-    r"then '(missed: [^']+)'|cancel_open\(new\.id, '([^']+)', 500\)|'(missed: [^']+)', r\.reason"
-)
+STORED_BY_SCHEMA = re.compile(r"then '(missed: [^']+)'|cancel_open\(new\.id, '([^']+)', 500\)")
 
 
 def placeholders(text: str) -> set[str]:
@@ -38,14 +36,16 @@ def test_every_answer_and_every_reason_has_its_texts() -> None:
     assert expected <= MESSAGES[DEFAULT_LANGUAGE].keys()
 
 
-def test_every_reason_that_sql_stores_has_a_code() -> None:
-    paths = ("db/migrations/sql/0006_scheduler.up.sql", "apps/scheduler/queries.sql")
-    found = [STORED_BY_SQL.findall(files("duly").joinpath(path).read_text("utf-8")) for path in paths]
-    assert [len(each) for each in found] == [4, 1]
-    stored = {"".join(groups) for each in found for groups in each}
-    assert [text for text in stored if find_reason(text) is None] == []
-    by_python = {ClosingReason.PAUSED.stored_text, ClosingReason.DUE_BEFORE_PAUSE.stored_text}
-    assert {reason.stored_text for reason in ClosingReason} == stored | by_python
+def test_every_sentence_that_the_schema_stores_has_a_code() -> None:
+    schema = files("duly").joinpath("db/migrations/sql/0006_scheduler.up.sql").read_text("utf-8")
+    assert {"".join(groups) for groups in STORED_BY_SCHEMA.findall(schema)} == TEXTS_IN_SCHEMA.keys()
+
+
+def test_a_stored_reason_is_described_and_its_note_kept() -> None:
+    assert describe_reason("SUPERSEDED; period key 2026-11") == "missed: a later one is due; period key 2026-11"
+    assert describe_reason("missed: a later one has come", "sv") == describe_reason("SUPERSEDED", "sv")
+    assert describe_reason(None) == describe_reason("") == "it was closed"
+    assert describe_reason("by hand") == "by hand"
 
 
 def test_an_unsupported_language_is_english_and_an_unknown_key_an_error() -> None:

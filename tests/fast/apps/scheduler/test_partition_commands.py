@@ -45,7 +45,7 @@ def add_run(schedules: ScheduleActions, day: str, action: str | None = "complete
 
 def parts(cli: CommandLine) -> dict[str, Any]:
     """Return the partitions by name."""
-    return {part["part"]: part for part in cli.json("partitions", "list")}
+    return {each["name"]: each for each in cli.json("partitions", "list")}
 
 
 def test_months_are_listed_with_their_runs(schedules: ScheduleActions, cli: CommandLine) -> None:
@@ -55,7 +55,7 @@ def test_months_are_listed_with_their_runs(schedules: ScheduleActions, cli: Comm
     add_run(schedules, "2029-12-05", "skip")
     found = parts(cli)
     assert found["job_runs_2030_01"] == {
-        "part": "job_runs_2030_01",
+        "name": "job_runs_2030_01",
         "first_at": "2030-01-01T00:00:00+00:00",
         "end_at": "2030-02-01T00:00:00+00:00",
         "runs": 2,

@@ -10,7 +10,7 @@ from psycopg.conninfo import make_conninfo
 
 from duly.apps.scheduler import service
 from duly.apps.scheduler.model import NewSchedule, ScheduleStatus
-from duly.apps.scheduler.plan import PlanInput, plan
+from duly.apps.scheduler.planning import PlanningInput, plan_runs
 from duly.apps.scheduler.work import ScheduleWork
 from duly.db.migrations import Names
 from duly.db.pool import connect
@@ -24,25 +24,25 @@ HOURLY = "cron: 0 * * * *"
 START = "2026-11-16T09:00:00+00:00"
 
 
-def make_input(rule: str, **changes: object) -> PlanInput:
+def make_input(rule: str, **changes: object) -> PlanningInput:
     """Return the input for planning a schedule."""
     at = datetime(2026, 11, 16, 9, tzinfo=UTC)
     given = {
         "schedule_id": 1,
         "rule": rule,
         "zone": "UTC",
-        "first_run_at": at,
+        "not_before": at,
         "advance_minutes": 0,
         "planned_until": None,
         "paused_at": None,
-        "skip_before": None,
+        "resumed_at": None,
         "now": at,
     }
-    return PlanInput(**given | changes)  # type: ignore[arg-type]
+    return PlanningInput(**given | changes)  # type: ignore[arg-type]
 
 
 def test_a_plan_has_the_firings_within_the_horizon_and_the_time_of_the_next_plan() -> None:
-    result = plan(make_input(DAILY, advance_minutes=1440))
+    result = plan_runs(make_input(DAILY, advance_minutes=1440))
     assert [(each.period_key, str(each.scheduled_at)[:16]) for each in result.firings] == [
         ("2026-11-16", "2026-11-16 10:00"),
         ("2026-11-17", "2026-11-17 10:00"),
@@ -54,7 +54,7 @@ def test_a_plan_has_the_firings_within_the_horizon_and_the_time_of_the_next_plan
 
 def test_runs_missed_during_a_pause_send_no_reminder() -> None:
     schedule_input = make_input(HOURLY, now=datetime(2026, 11, 16, 12, 30, tzinfo=UTC))
-    result = plan(make_input(HOURLY, now=schedule_input.now, skip_before=schedule_input.now))
+    result = plan_runs(make_input(HOURLY, now=schedule_input.now, resumed_at=schedule_input.now))
     assert [each.remind_at is None for each in result.firings] == [True, True, True, True, False]
 
 
@@ -189,17 +189,17 @@ async def test_pausing_removes_runs_without_a_reminder_and_resuming_skips_the_mi
     schedule = await schedules.create(rule=HOURLY)
     await schedules.run_cycle()
     assert schedules.run_times() == ["2026-11-16 10:00"]
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
+    await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
     assert schedules.runs("status") == []
     schedules.set_clock("2026-11-16T12:30:00+00:00")
     await schedules.run_cycle()
     assert schedules.runs("status") == []
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
+    await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
     await schedules.run_cycle()
     assert schedules.runs("to_char(scheduled_at, 'HH24:MI')", "status", "reason") == [
-        ("10:00", "skipped", "missed: the schedule was paused"),
-        ("11:00", "skipped", "missed: the schedule was paused"),
-        ("12:00", "skipped", "missed: the schedule was paused"),
+        ("10:00", "skipped", "PAUSED"),
+        ("11:00", "skipped", "PAUSED"),
+        ("12:00", "skipped", "PAUSED"),
         ("13:00", "pending", None),
     ]
 
@@ -208,14 +208,14 @@ async def test_runs_due_before_a_pause_have_that_reason(schedules: ScheduleActio
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     schedule = await schedules.create(rule=HOURLY)  # not planned yet
     schedules.set_clock("2026-11-16T11:30:00+00:00")
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
+    await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
     schedules.set_clock("2026-11-16T12:30:00+00:00")
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
+    await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
     await schedules.run_cycle()
     assert schedules.runs("to_char(scheduled_at, 'HH24:MI')", "reason") == [
-        ("10:00", "missed: due before the pause"),
-        ("11:00", "missed: due before the pause"),
-        ("12:00", "missed: the schedule was paused"),
+        ("10:00", "DUE_BEFORE_PAUSE"),
+        ("11:00", "DUE_BEFORE_PAUSE"),
+        ("12:00", "PAUSED"),
         ("13:00", None),
     ]
 
@@ -224,7 +224,7 @@ async def test_pausing_leaves_sent_runs_open(schedules: ScheduleActions) -> None
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     schedule = await schedules.create(rule=HOURLY, first_run_at=datetime(2026, 11, 16, 10, tzinfo=UTC))
     await schedules.run_cycle()
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
+    await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
     assert schedules.runs("status") == ["sent"]
     await schedules.answer(schedules.run_id())
     assert schedules.runs("status") == ["confirmed"]
@@ -238,7 +238,7 @@ async def test_archiving_cancels_open_runs_and_withdraws_their_messages(schedule
     await schedules.plan()
     await schedules.remind()
     assert schedules.runs("status") == ["sent", "pending", "pending", "pending"]  # the second waits in the outbox
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ARCHIVED)
+    await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ARCHIVED)
     assert set(schedules.runs("status || ': ' || reason")) == {"cancelled: the schedule was archived"}
     assert schedules.rows("select status, last_error from duly.outbox order by created_at") == [
         ("sent", None),
@@ -248,7 +248,7 @@ async def test_archiving_cancels_open_runs_and_withdraws_their_messages(schedule
     await schedules.run_cycle()
     assert len(schedules.runs("status")) == 4
     with pytest.raises(IllegalMove):
-        await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
+        await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
     with pytest.raises(IllegalMove):
         await service.fire_schedule(schedules.api, schedule.user_id, schedule.id)
 
@@ -300,7 +300,7 @@ async def test_another_users_schedule_is_not_found(schedules: ScheduleActions) -
     for question in (
         service.get_schedule(schedules.api, other, mine.id),
         service.change_schedule(schedules.api, other, mine.id, {"name": "x"}),
-        service.move_schedule(schedules.api, other, mine.id, ScheduleStatus.PAUSED),
+        service.set_schedule_status(schedules.api, other, mine.id, ScheduleStatus.PAUSED),
         service.fire_schedule(schedules.api, other, mine.id),
     ):
         with pytest.raises(NotFound):

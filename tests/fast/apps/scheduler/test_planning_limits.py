@@ -14,11 +14,13 @@ from duly.apps.scheduler.limits import (
     MAX_MISSED_RUNS,
     MAX_PAST_YEARS,
     MAX_PENDING_RUNS,
-    MAX_SCHEDULES_PER_PERSON,
+    MAX_SCHEDULES_PER_USER,
 )
 from duly.apps.scheduler.model import CatchUp, NewSchedule, RunStatus, ScheduleStatus
-from duly.apps.scheduler.plan import TOO_MANY, PlanInput, missed_periods, plan
-from duly.apps.scheduler.work import ScheduleWork, finish_archived
+from duly.apps.scheduler.planning import PlanningInput, missed_firings, plan_runs
+from duly.apps.scheduler.reasons import ClosingReason
+from duly.apps.scheduler.repository import cancel_archived_runs
+from duly.apps.scheduler.work import ScheduleWork
 from duly.errors import InvalidArgument, LimitReached, RunClosed
 from tests.support.scheduler.actions import MONTHLY, ScheduleActions
 
@@ -34,21 +36,21 @@ MANY_SCHEDULES: LiteralString = (
 )
 
 
-def make_input(rule: str, now: datetime, first_run_at: datetime, **changes: object) -> PlanInput:
+def make_input(rule: str, now: datetime, not_before: datetime, **changes: object) -> PlanningInput:
     """Return the input for planning a schedule."""
     given = {
         "schedule_id": 1,
         "rule": rule,
         "zone": "UTC",
-        "first_run_at": first_run_at,
+        "not_before": not_before,
         "advance_minutes": 0,
         "planned_until": None,
         "paused_at": None,
-        "skip_before": None,
+        "resumed_at": None,
         "now": now,
         "pending_runs": 0,
     }
-    return PlanInput(**given | changes)  # type: ignore[arg-type]
+    return PlanningInput(**given | changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("catch_up", list(CatchUp))
@@ -64,7 +66,7 @@ async def test_a_rule_of_every_minute_that_starts_long_ago_writes_no_more_rows_t
     assert schedules.one("select count(*) from duly.transition where machine = 'run'") == rows
     ranges = schedules.rows("select job_id, from_at, until_at, reason from scheduler.missed_ranges")
     cutoff = datetime(2026, 11, 16, 9, 1, tzinfo=UTC) - timedelta(minutes=MAX_MISSED_RUNS)
-    assert ranges == [(schedule.id, begin, cutoff, "missed: more than 100 later ones have come")]
+    assert ranges == [(schedule.id, begin, cutoff, ClosingReason.TOO_MANY_LATER)]
     await schedules.run_cycle()
     messages = schedules.one("select count(*) from duly.outbox")
     assert messages == {CatchUp.ALL: MAX_MISSED_RUNS, CatchUp.LATEST: 1, CatchUp.NONE: 10}[catch_up]
@@ -87,31 +89,28 @@ async def test_each_missed_period_of_a_range_is_listed(schedules: ScheduleAction
     every_day = [(begin + timedelta(days=nth)).date().isoformat() for nth in range(366)]
     assert named + rows == every_day
     assert len(rows) == MAX_MISSED_RUNS + 1  # and the one within the horizon
-    assert (
-        (await service.list_missed(schedules.api, schedule.user_id, schedule.id)).items[0].reason.startswith("missed: ")
-    )
+    first = (await service.list_missed(schedules.api, schedule.user_id, schedule.id)).items[0]
+    assert first.reason is ClosingReason.TOO_MANY_LATER
 
 
 async def test_periods_missed_during_a_long_pause_are_a_range_with_that_reason(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     schedule = await schedules.create(rule="cron: 0 * * * *")
     await schedules.run_cycle()
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
+    await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
     schedules.set_clock("2027-02-16T09:30:00+00:00")
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
+    await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
     await schedules.plan()
     assert len(schedules.runs("id")) <= MAX_MISSED_RUNS + 2
-    assert schedules.rows("select distinct reason from scheduler.missed_ranges") == [
-        ("missed: the schedule was paused",)
-    ]
+    assert schedules.rows("select distinct reason from scheduler.missed_ranges") == [(ClosingReason.PAUSED,)]
 
 
 def test_a_range_before_the_pause_has_that_reason() -> None:
     now = datetime(2026, 11, 16, 9, 30, tzinfo=UTC)
     schedule_input = make_input("cron: 0 * * * *", now, now - timedelta(days=100))
     paused_at, resumed_at = now - timedelta(days=60), now - timedelta(days=20)
-    made = plan(replace(schedule_input, paused_at=paused_at, skip_before=resumed_at))
-    reasons = ["missed: due before the pause", "missed: the schedule was paused", TOO_MANY]
+    made = plan_runs(replace(schedule_input, paused_at=paused_at, resumed_at=resumed_at))
+    reasons = [ClosingReason.DUE_BEFORE_PAUSE, ClosingReason.PAUSED, ClosingReason.TOO_MANY_LATER]
     assert [each.reason for each in made.missed] == reasons
     assert made.missed[0].until_at == made.missed[1].from_at == paused_at + timedelta(minutes=30)
     assert made.missed[1].until_at == made.missed[2].from_at == resumed_at + timedelta(minutes=30)
@@ -122,7 +121,7 @@ def test_a_plan_over_decades_is_computed_quickly() -> None:
     for rule in (EVERY_MINUTE, "cron: * * * 1-6 *", "cron: 0 0 29 2 *", '{"every": "day", "at": ["08:00", "17:30"]}'):
         schedule_input = make_input(rule, now, now - timedelta(days=3652))
         before = time.process_time()
-        made = plan(schedule_input)
+        made = plan_runs(schedule_input)
         assert time.process_time() - before < 0.5
         assert len([each for each in made.firings if each.scheduled_at <= now]) <= MAX_MISSED_RUNS
         assert made.next_at is not None
@@ -137,32 +136,32 @@ def test_runs_and_ranges_together_cover_every_firing() -> None:
         '{"every": "week", "weekdays": ["mon", "thu"], "at": "09:00"}',
     ):
         schedule_input = make_input(rule, now, now - timedelta(days=1200))
-        made = plan(schedule_input)
-        named = [each.scheduled_at for one in made.missed for each in missed_periods(one)]
-        all_of_them = plan(replace(schedule_input, pending_runs=-(10**7)), max_missed=10**6).firings
+        made = plan_runs(schedule_input)
+        named = [each.scheduled_at for one in made.missed for each in missed_firings(one)]
+        all_of_them = plan_runs(replace(schedule_input, pending_runs=-(10**7)), max_missed=10**6).firings
         assert named + [each.scheduled_at for each in made.firings] == [each.scheduled_at for each in all_of_them]
         assert len(named) > 0
 
 
 def test_a_week_ahead_of_every_minute_is_planned_in_parts() -> None:
     now = datetime(2026, 11, 16, 9, tzinfo=UTC)
-    made = plan(make_input(EVERY_MINUTE, now, now + timedelta(seconds=1), advance_minutes=10_080))
+    made = plan_runs(make_input(EVERY_MINUTE, now, now + timedelta(seconds=1), advance_minutes=10_080))
     assert len(made.firings) == MAX_AHEAD_RUNS
     assert made.plan_at is not None
     assert made.plan_at > now  # not at once again
     further = make_input(EVERY_MINUTE, now, now, advance_minutes=10_080, planned_until=made.planned_until)
-    assert len(plan(further).firings) == MAX_AHEAD_RUNS
-    assert plan(replace(further, pending_runs=MAX_PENDING_RUNS)).firings == []
+    assert len(plan_runs(further).firings) == MAX_AHEAD_RUNS
+    assert plan_runs(replace(further, pending_runs=MAX_PENDING_RUNS)).firings == []
     nearly_full = replace(further, pending_runs=MAX_PENDING_RUNS - 300)
-    assert len(plan(nearly_full).firings) == 200  # a hundred are left for runs made besides the rule
+    assert len(plan_runs(nearly_full).firings) == 200  # a hundred are left for runs made besides the rule
 
 
 def test_a_schedule_at_its_limit_gets_no_runs_for_missed_periods_either() -> None:
     now = datetime(2026, 11, 16, 9, tzinfo=UTC)
-    made = plan(make_input(EVERY_MINUTE, now, now - timedelta(days=1), pending_runs=MAX_PENDING_RUNS))
+    made = plan_runs(make_input(EVERY_MINUTE, now, now - timedelta(days=1), pending_runs=MAX_PENDING_RUNS))
     assert made.firings == []
     (missed,) = made.missed
-    assert len(list(missed_periods(missed))) == 24 * 60 + 1
+    assert len(list(missed_firings(missed))) == 24 * 60 + 1
 
 
 async def test_a_schedule_at_its_limit_is_planned_later_and_not_stuck(schedules: ScheduleActions) -> None:
@@ -190,18 +189,18 @@ async def test_the_database_refuses_more_open_runs_of_a_schedule_than_the_limit(
 
 async def test_a_person_has_no_more_schedules_than_the_limit(schedules: ScheduleActions) -> None:
     user = schedules.add_user()
-    schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_PERSON])
-    with pytest.raises(LimitReached, match=f"has {MAX_SCHEDULES_PER_PERSON} schedules"):
+    schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_USER])
+    with pytest.raises(LimitReached, match=f"has {MAX_SCHEDULES_PER_USER} schedules"):
         await schedules.create()
     await schedules.create(uid="bo")
     (first, *_) = (await service.list_schedules(schedules.api, user)).items
-    await service.move_schedule(schedules.api, user, first.id, ScheduleStatus.ARCHIVED)
+    await service.set_schedule_status(schedules.api, user, first.id, ScheduleStatus.ARCHIVED)
     await schedules.create()
 
 
 def test_two_concurrent_requests_do_not_both_pass_the_limit(schedules: ScheduleActions) -> None:
     user = schedules.add_user()
-    schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_PERSON - 1])
+    schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_USER - 1])
     address = schedules.admin.info.dsn
     with psycopg.connect(address) as first, psycopg.connect(address) as second:
         first.execute(MANY_SCHEDULES, [user, MONTHLY, 1])
@@ -210,7 +209,7 @@ def test_two_concurrent_requests_do_not_both_pass_the_limit(schedules: ScheduleA
             second.execute(MANY_SCHEDULES, [user, MONTHLY, 1])
         second.rollback()
         first.commit()
-        with pytest.raises(psycopg.DatabaseError, match=f"has {MAX_SCHEDULES_PER_PERSON} schedules"):
+        with pytest.raises(psycopg.DatabaseError, match=f"has {MAX_SCHEDULES_PER_USER} schedules"):
             second.execute(MANY_SCHEDULES, [user, MONTHLY, 1])
         second.rollback()
 
@@ -243,7 +242,7 @@ async def test_archiving_returns_after_one_batch_and_a_worker_cancels_the_rest(s
             " from generate_series(1, 1300) as n",
             [job],
         )
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ARCHIVED)
+    await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ARCHIVED)
     left = "select count(*) from scheduler.job_runs where status = 'pending' and job_id = %s"
     assert schedules.one(left, schedule.id) == 1300 - 500
     # What is left is neither reminded of nor answered any more.
@@ -253,7 +252,7 @@ async def test_archiving_returns_after_one_batch_and_a_worker_cancels_the_rest(s
     with pytest.raises(RunClosed, match="archived"):
         await schedules.answer(run)
     async with schedules.worker.transaction():
-        assert await finish_archived(schedules.worker) == 500
+        assert await cancel_archived_runs(schedules.worker) == 500
     assert schedules.one(left, schedule.id) == 300
     await schedules.remind()
     assert schedules.one("select count(*) from duly.outbox where recipient = 'anna'") == 0
@@ -269,16 +268,16 @@ async def test_archiving_returns_after_one_batch_and_a_worker_cancels_the_rest(s
 
 def test_the_limits_of_the_database_are_those_of_the_code(schedules: ScheduleActions) -> None:
     assert schedules.rows("select max_pending_runs, max_schedules, max_past_years from scheduler.limits()") == [
-        (MAX_PENDING_RUNS, MAX_SCHEDULES_PER_PERSON, MAX_PAST_YEARS)
+        (MAX_PENDING_RUNS, MAX_SCHEDULES_PER_USER, MAX_PAST_YEARS)
     ]
 
 
 async def test_a_request_over_a_limit_names_the_limit(schedules: ScheduleActions) -> None:
     user = schedules.add_user()
     new = NewSchedule(name="x", rule=MONTHLY, first_run_at=schedules.now())
-    schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_PERSON - 1])
+    schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_USER - 1])
     made = (await service.add_schedule(schedules.api, user, new, "key")).row
     again = (await service.add_schedule(schedules.api, user, new, "key")).row
     assert again.id == made.id  # the same request is still answered at the limit
-    with pytest.raises(LimitReached, match=f"has {MAX_SCHEDULES_PER_PERSON} schedules, .*; archive one"):
+    with pytest.raises(LimitReached, match=f"has {MAX_SCHEDULES_PER_USER} schedules, .*; archive one"):
         await service.add_schedule(schedules.api, user, new, "another key")

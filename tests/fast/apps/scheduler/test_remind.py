@@ -7,6 +7,7 @@ import pytest
 
 from duly.apps.scheduler import service
 from duly.apps.scheduler.model import CatchUp, DueRun, ScheduleStatus
+from duly.apps.scheduler.reasons import ClosingReason
 from duly.apps.scheduler.reminder import reminder_payload
 from duly.lease.work import Tuning
 from duly.outbox.sender import SendWork
@@ -83,7 +84,7 @@ async def test_missed_runs_are_caught_up_or_skipped(
     found = schedules.runs("status", "reason", "scheduled_at <= duly.now()")
     past = [(status, reason) for status, reason, is_past in found if is_past]
     assert [status for status, _ in past] == statuses
-    assert all((reason or "").startswith("missed: ") == (status == "skipped") for status, reason in past)
+    assert all((reason in set(ClosingReason)) == (status == "skipped") for status, reason in past)
 
 
 async def test_missed_periods_of_a_year_are_accounted_for_one_by_one(schedules: ScheduleActions) -> None:
@@ -196,7 +197,7 @@ async def test_a_snoozed_run_of_a_paused_schedule_is_reminded_of(schedules: Sche
     schedule = await schedules.create(rule=DAILY, first_run_at=TEN)
     await schedules.run_cycle()
     await schedules.answer(schedules.run_id(), "snooze")
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
+    await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
     schedules.advance_clock(hours=1, seconds=1)
     await schedules.run_cycle()
     assert schedules.runs("status") == ["sent"]
@@ -219,7 +220,7 @@ def test_a_reminder_is_in_the_persons_language(language: str, expected: str) -> 
         zone="Asia/Shanghai",
         language=language,
         send_at=TEN,
-        skip_reason=None,
+        missed_reason=None,
         expense={"amount": "9.99", "currency": "EUR"},
     )
     payload = reminder_payload(run)
@@ -256,11 +257,11 @@ async def test_a_waiting_message_fails_when_a_later_run_is_due(other: str | None
     schedules.set_clock("2026-11-17T10:00:01+00:00")
     await remind_without_token(schedules)
     assert schedules.runs("status", "reason") == [
-        ("skipped", "missed: a later one has come"),
+        ("skipped", "SUPERSEDED"),
         ("pending", None),
     ]
     first, second = reminders(schedules, "status", "last_error")
-    assert first == ("failed", "superseded: a later run of its schedule has come")
+    assert first == ("failed", "SUPERSEDED")
     assert second[0] == "pending"
     assert (await service.get_schedule(schedules.api, schedule.user_id, schedule.id)).status is ScheduleStatus.ACTIVE
 

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from cronsim import CronSim
 
-from duly.apps.scheduler.rule import Grain, Rule, parse_rule
+from duly.apps.scheduler.rule import PeriodUnit, Rule, parse_rule
 from duly.errors import InvalidArgument
 from tests.support.scheduler.oracle import brute_force
 
@@ -38,7 +38,7 @@ RULES_EACH = 1
 
 def fires(text: str, count: int = 3, zone: ZoneInfo | None = None, start: datetime = START) -> list[str]:
     """Return the first instants of a rule, in the local time of a zone."""
-    found = islice(parse_rule(text).occurrences(start, zone), count)
+    found = islice(parse_rule(text).firing_times(start, zone), count)
     return [at.astimezone(parse_rule(text).zone_for(zone)).isoformat(timespec="minutes") for at in found]
 
 
@@ -86,7 +86,7 @@ def test_nothing_fires_before_the_first_run_and_the_first_may_be_that_very_insta
 def test_occurrences_after_an_instant_are_after_it() -> None:
     rule = parse_rule("cron: */5 * * * *")
     at = datetime(2026, 5, 1, tzinfo=UTC)
-    assert next(rule.occurrences(START, after=at)) == at + timedelta(minutes=5)
+    assert next(rule.firing_times(START, after=at)) == at + timedelta(minutes=5)
 
 
 @pytest.mark.parametrize("text", ["cron: 30 2 * * *", periodic(every="day", at="02:30")])
@@ -111,7 +111,7 @@ def test_a_local_time_that_occurs_twice_is_the_first(text: str) -> None:
 
 def test_an_hourly_rule_has_every_real_hour_once() -> None:
     start = datetime(2026, 10, 24, 23, 30, tzinfo=UTC)
-    found = list(islice(parse_rule("cron: 0 * * * *").occurrences(start, STOCKHOLM), 5))
+    found = list(islice(parse_rule("cron: 0 * * * *").firing_times(start, STOCKHOLM), 5))
     assert [(later - before) for before, later in pairwise(found)] == [timedelta(hours=1)] * 4
 
 
@@ -144,7 +144,7 @@ def test_an_independent_oracle_agrees_on_nights_with_a_clock_change(zone: str, r
                     text, zone_info, begin, begin + timedelta(days=3), start.astimezone(zone_info).date()
                 )
                 found = list[datetime]()
-                for at in rule.occurrences(start, zone_info, after=begin - timedelta(minutes=1)):
+                for at in rule.firing_times(start, zone_info, after=begin - timedelta(minutes=1)):
                     if at >= begin + timedelta(days=3):
                         break
                     found.append(at)
@@ -217,7 +217,7 @@ def test_the_search_for_the_next_day_is_cached(text: str, looked_at: list[date])
     for minute in range(3):
         looked_at.clear()
         at = datetime(2026, 11, 16, 12, minute, tzinfo=UTC)
-        assert next(rule.occurrences(START, STOCKHOLM, after=at)) == datetime(2044, 2, 28, 23, tzinfo=UTC)
+        assert next(rule.firing_times(START, STOCKHOLM, after=at)) == datetime(2044, 2, 28, 23, tzinfo=UTC)
         assert len(looked_at) < (1000 if minute == 0 else 10)
 
 
@@ -225,7 +225,7 @@ def test_so_are_the_days_between_its_firings(looked_at: list[date]) -> None:
     rule = parse_rule("cron: 0 */12 */28 2 1#5")
     for nth in range(2):
         looked_at.clear()
-        found = islice(rule.occurrences(START, after=datetime(2026, 11, 16, tzinfo=UTC)), 3)
+        found = islice(rule.firing_times(START, after=datetime(2026, 11, 16, tzinfo=UTC)), 3)
         assert [at.strftime("%Y-%m-%d %H") for at in found] == ["2044-02-29 00", "2044-02-29 12", "2072-02-29 00"]
         assert len(looked_at) < (2000 if nth == 0 else 50)
 
@@ -249,7 +249,7 @@ def test_so_are_the_days_between_its_firings(looked_at: list[date]) -> None:
 )
 def test_no_firing_is_lost_in_the_days_that_are_passed_over(fields: str, zone: str, days: str, begin: datetime) -> None:
     text, zone_info, end = f"cron: {fields} {days}", ZoneInfo(zone), begin + timedelta(days=30)
-    found = takewhile(lambda at: at < end, parse_rule(text).occurrences(begin, zone_info))
+    found = takewhile(lambda at: at < end, parse_rule(text).firing_times(begin, zone_info))
     assert list(found) == brute_force(text, zone_info, begin, end, begin.date())
 
 
@@ -257,43 +257,43 @@ def test_no_firing_is_lost_in_the_days_that_are_passed_over(fields: str, zone: s
 
 
 @pytest.mark.parametrize(
-    ("text", "grain", "key"),
+    ("text", "period_unit", "key"),
     [
-        ("cron: 0 10 1 1 *", Grain.YEAR, "2027"),
-        ("cron: 0 10 29 2 *", Grain.YEAR, "2028"),
-        ("cron: 0 10 1 * *", Grain.MONTH, "2026-02"),
-        ("cron: 0 10 * * MON#1", Grain.MONTH, "2026-02"),
-        ("cron: 0 10 L * *", Grain.MONTH, "2026-01"),
-        ("cron: 0 10 * * MON", Grain.WEEK, "2026-W03"),
-        ("cron: 0 10 1,15 * *", Grain.WEEK, "2026-W03"),
-        ("cron: 0 10 * * MON,THU", Grain.DAY, "2026-01-08"),
-        ("cron: 0 10 * * *", Grain.DAY, "2026-01-07"),
-        ("cron: 0 10,18 * * *", Grain.INSTANT, "2026-01-06T17:00Z"),
-        ("cron: */5 * * * *", Grain.INSTANT, "2026-01-06T12:05Z"),
-        ("cron: 0 */6 * * *", Grain.INSTANT, "2026-01-06T17:00Z"),
-        (periodic(every="year", month=1, day=1), Grain.YEAR, "2027"),
-        (periodic(every="month", day=1), Grain.MONTH, "2026-02"),
-        (periodic(every="month", interval=3, day=1), Grain.MONTH, "2026-04"),
-        (periodic(every="week", weekdays=["mon"]), Grain.WEEK, "2026-W03"),
-        (periodic(every="day", interval=14), Grain.WEEK, "2026-W04"),
-        (periodic(every="day", interval=366), Grain.YEAR, "2027"),
-        (periodic(every="day"), Grain.DAY, "2026-01-07"),
-        (periodic(every="day", at=["10:00", "12:00"]), Grain.INSTANT, "2026-01-07T09:00Z"),
+        ("cron: 0 10 1 1 *", PeriodUnit.YEAR, "2027"),
+        ("cron: 0 10 29 2 *", PeriodUnit.YEAR, "2028"),
+        ("cron: 0 10 1 * *", PeriodUnit.MONTH, "2026-02"),
+        ("cron: 0 10 * * MON#1", PeriodUnit.MONTH, "2026-02"),
+        ("cron: 0 10 L * *", PeriodUnit.MONTH, "2026-01"),
+        ("cron: 0 10 * * MON", PeriodUnit.WEEK, "2026-W03"),
+        ("cron: 0 10 1,15 * *", PeriodUnit.WEEK, "2026-W03"),
+        ("cron: 0 10 * * MON,THU", PeriodUnit.DAY, "2026-01-08"),
+        ("cron: 0 10 * * *", PeriodUnit.DAY, "2026-01-07"),
+        ("cron: 0 10,18 * * *", PeriodUnit.INSTANT, "2026-01-06T17:00Z"),
+        ("cron: */5 * * * *", PeriodUnit.INSTANT, "2026-01-06T12:05Z"),
+        ("cron: 0 */6 * * *", PeriodUnit.INSTANT, "2026-01-06T17:00Z"),
+        (periodic(every="year", month=1, day=1), PeriodUnit.YEAR, "2027"),
+        (periodic(every="month", day=1), PeriodUnit.MONTH, "2026-02"),
+        (periodic(every="month", interval=3, day=1), PeriodUnit.MONTH, "2026-04"),
+        (periodic(every="week", weekdays=["mon"]), PeriodUnit.WEEK, "2026-W03"),
+        (periodic(every="day", interval=14), PeriodUnit.WEEK, "2026-W04"),
+        (periodic(every="day", interval=366), PeriodUnit.YEAR, "2027"),
+        (periodic(every="day"), PeriodUnit.DAY, "2026-01-07"),
+        (periodic(every="day", at=["10:00", "12:00"]), PeriodUnit.INSTANT, "2026-01-07T09:00Z"),
     ],
 )
-def test_a_period_is_the_coarsest_in_which_a_rule_fires_once(text: str, grain: Grain, key: str) -> None:
+def test_a_period_is_the_coarsest_in_which_a_rule_fires_once(text: str, period_unit: PeriodUnit, key: str) -> None:
     rule, start = parse_rule(text), datetime(2026, 1, 6, 12, tzinfo=UTC)
-    assert rule.grain(start, STOCKHOLM) == grain
-    (at,) = islice(rule.occurrences(start, STOCKHOLM, after=start), 1)
-    assert rule.period(at, grain, STOCKHOLM) == key
+    assert rule.period_unit(start, STOCKHOLM) == period_unit
+    (at,) = islice(rule.firing_times(start, STOCKHOLM, after=start), 1)
+    assert rule.period_key(at, period_unit, STOCKHOLM) == key
 
 
 def test_the_periods_of_a_rule_have_distinct_keys() -> None:
     chance = Random(5)  # noqa: S311
     for text, rule in islice(random_rules(chance), 60):
         zone = ZoneInfo(chance.choice(ZONES))
-        grain = rule.grain(START, zone)
-        keys = [rule.period(at, grain, zone) for at in islice(rule.occurrences(START, zone), 40)]
+        period_unit = rule.period_unit(START, zone)
+        keys = [rule.period_key(at, period_unit, zone) for at in islice(rule.firing_times(START, zone), 40)]
         assert len(set(keys)) == len(keys), f"{text} in {zone}"
 
 
@@ -310,8 +310,8 @@ def test_the_periods_of_a_rule_have_distinct_keys() -> None:
 def test_a_period_is_that_of_the_day_that_the_rule_names(zone: str, begin: str, text: str, keys: list[str]) -> None:
     zone_info, rule = ZoneInfo(zone), parse_rule(text)
     start = datetime.fromisoformat(begin).replace(tzinfo=zone_info).astimezone(UTC)
-    instants = list(islice(rule.occurrences(start, zone_info), len(keys)))
-    assert [rule.period(at, rule.grain(start, zone_info), zone_info) for at in instants] == keys
+    instants = list(islice(rule.firing_times(start, zone_info), len(keys)))
+    assert [rule.period_key(at, rule.period_unit(start, zone_info), zone_info) for at in instants] == keys
     assert len(set(instants)) == len(keys)
 
 
@@ -323,9 +323,9 @@ def test_no_interval_fires_twice_in_one_of_its_periods_whenever_it_begins(every:
         rule = parse_rule(periodic(every=every, interval=interval))
         for begin in (date(2027, 1, 1) + timedelta(days=number) for number in range(0, 366, 45)):
             noon = datetime.combine(begin, time(12), UTC)
-            grain = rule.grain(noon, ZoneInfo("UTC"))
-            keys = [grain.key(noon, day) for day in rule.recurrence.days(begin, date(2100, 12, 31), begin)]
-            assert len(set(keys)) == len(keys), (every, interval, begin, grain)
+            period_unit = rule.period_unit(noon, ZoneInfo("UTC"))
+            keys = [period_unit.key(noon, day) for day in rule.recurrence.days(begin, date(2100, 12, 31), begin)]
+            assert len(set(keys)) == len(keys), (every, interval, begin, period_unit)
 
 
 # Texts ----------------------------------------------------------------------------------------------------------------

@@ -258,7 +258,8 @@ def plan_of(admin: Admin, statement: sql.Composable, keys: Sequence[UUID]) -> st
     names = list(dict.fromkeys(PLACE.findall(text)))
     numbered = PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", text).rstrip("; \n")
     array = "array[" + ", ".join(f"'{key}'" for key in keys) + "]::uuid[]"
-    given = {**GIVEN, "keys": ("uuid[]", array), "excluded_keys": ("uuid[]", array), "key": ("uuid", f"'{keys[0]}'")}
+    arrays = dict.fromkeys(("keys", "excluded_keys", "post_ids"), ("uuid[]", array))
+    given = {**GIVEN, **arrays, "post_id": ("uuid", f"'{keys[0]}'")}
     admin.execute(f"prepare asked ({', '.join(given[name][0] for name in names)}) as {numbered}".encode())
     values = ", ".join(given[name][1] for name in names)
     lines = admin.execute(f"explain (costs off) execute asked ({values})".encode()).fetchall()

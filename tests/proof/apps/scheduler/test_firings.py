@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
-from duly.apps.scheduler.rule import Grain, Rule, parse_rule
+from duly.apps.scheduler.rule import PeriodUnit, Rule, parse_rule
 from tests.support.scheduler.minutes import RULES, Window, clock_changes, firings
 
 FIRST, LAST = datetime(2005, 1, 1, tzinfo=UTC), datetime(2101, 1, 1, tzinfo=UTC)
@@ -50,9 +50,9 @@ def test_every_firing_around_every_clock_change_exists_and_no_period_has_two(par
 
 def actual_firings(text: str, window: Window, begin: datetime) -> list[tuple[datetime, str]]:
     """Return the firings of the rule in a window, with their period keys."""
-    rule, grain = parse_cached(text), grain_of(text, begin, window.zone)
-    instants = takewhile(lambda at: at < window.last, rule.occurrences(begin, window.zone, after=window.first))
-    return [(at, rule.period(at, grain, window.zone)) for at in instants]
+    rule, period_unit = parse_cached(text), find_period_unit(text, begin, window.zone)
+    instants = takewhile(lambda at: at < window.last, rule.firing_times(begin, window.zone, after=window.first))
+    return [(at, rule.period_key(at, period_unit, window.zone)) for at in instants]
 
 
 @cache
@@ -61,24 +61,24 @@ def parse_cached(text: str) -> Rule:
     return parse_rule(text)
 
 
-def grain_of(text: str, begin: datetime, zone: ZoneInfo) -> Grain:
+def find_period_unit(text: str, begin: datetime, zone: ZoneInfo) -> PeriodUnit:
     """How long the periods of a rule are, which depends on the day it begins, if on anything."""
     counts = parse_cached(text).recurrence.counts_from_anchor
-    return grain_from(text, begin.astimezone(zone).date() if counts else BEGIN.date())
+    return find_period_unit_from(text, begin.astimezone(zone).date() if counts else BEGIN.date())
 
 
 @cache
-def grain_from(text: str, day: date) -> Grain:
+def find_period_unit_from(text: str, day: date) -> PeriodUnit:
     """How long the periods of a rule are that begins on a day."""
     noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
-    return parse_cached(text).grain(noon, ZoneInfo("UTC"))
+    return parse_cached(text).period_unit(noon, ZoneInfo("UTC"))
 
 
 def expected_firings(text: str, window: Window, begin: datetime) -> list[tuple[datetime, str]]:
     """Return the firings of the oracle in a window; the key is that of the day that the rule names."""
-    grain = grain_of(text, begin, window.zone)
+    period_unit = find_period_unit(text, begin, window.zone)
     found = firings(text, window, begin.astimezone(window.zone).date())
-    return [(at, grain.key(at, day or at.date())) for at, day in found if at > window.first]
+    return [(at, period_unit.key(at, day or at.date())) for at, day in found if at > window.first]
 
 
 def around(zone: ZoneInfo, change: datetime, half: timedelta) -> Window:
@@ -98,8 +98,8 @@ def test_no_interval_has_two_firings_in_one_period_to_the_last_year(every: str) 
         for number in range(0, 1461, 97):
             begin = date(2024, 1, 1) + timedelta(days=number)
             noon = datetime(begin.year, begin.month, begin.day, 12, tzinfo=UTC)
-            grain = rule.grain(noon, ZoneInfo("UTC"))
-            keys = [grain.key(noon, day) for day in rule.recurrence.days(begin, date(2199, 12, 31), begin)]
+            period_unit = rule.period_unit(noon, ZoneInfo("UTC"))
+            keys = [period_unit.key(noon, day) for day in rule.recurrence.days(begin, date(2199, 12, 31), begin)]
             if len(set(keys)) != len(keys):
-                offenders.append((text, begin, grain))
+                offenders.append((text, begin, period_unit))
     assert not offenders, (len(offenders), offenders[:5])

@@ -21,13 +21,13 @@ from decimal import Decimal
 from enum import StrEnum
 
 from duly.apps.scheduler import repository
-from duly.apps.scheduler.model import Expense
-from duly.apps.scheduler.repository import BEGINNING, END, Owner
+from duly.apps.scheduler.model import BEGINNING, END, Expense
+from duly.apps.scheduler.repository import UserScope
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, execute, get_row
 
-SQL = load_queries(__file__, "books.sql")
+SQL = load_queries(__file__, "expense_export.sql")
 PAGE_SIZE = 1000
 MONEY_ACCOUNT = "Assets:Unknown"
 NO_CATEGORY = "Uncategorised"
@@ -69,7 +69,7 @@ class ExportSummary:
 
 async def export_expenses(
     pool: Pool,
-    user_id: Owner,
+    user_id: UserScope,
     export_format: ExportFormat,
     *,
     between: tuple[datetime, datetime] = (BEGINNING, END),
@@ -94,7 +94,9 @@ async def use_snapshot(connection: Connection) -> None:
     await execute(connection, SQL.use_snapshot)
 
 
-async def summarize_export(connection: Connection, user_id: Owner, between: tuple[datetime, datetime]) -> ExportSummary:
+async def summarize_export(
+    connection: Connection, user_id: UserScope, between: tuple[datetime, datetime]
+) -> ExportSummary:
     """Return the summary of an export."""
     row = await get_row(connection, SQL.summarize_export, user_id=user_id, from_at=between[0], to_at=between[1])
     return ExportSummary(**row)

@@ -16,8 +16,8 @@ from beancount.core.data import Open, Transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.apps.scheduler import books
-from duly.apps.scheduler.books import CSV_COLUMNS, MONEY_ACCOUNT, ExportFormat, account_name
+from duly.apps.scheduler import expense_export
+from duly.apps.scheduler.expense_export import CSV_COLUMNS, MONEY_ACCOUNT, ExportFormat, account_name
 from duly.apps.scheduler.model import Expense
 from tests.support.scheduler.actions import ScheduleActions
 
@@ -66,7 +66,7 @@ def book(schedules: ScheduleActions, rows: int = 0) -> None:
 async def export(schedules: ScheduleActions, export_format: ExportFormat, user: int | None = None, **more: Any) -> str:
     """Return a complete export as text."""
     written = b""
-    async with aclosing(books.export_expenses(schedules.api, user, export_format, **more)) as pages:
+    async with aclosing(expense_export.export_expenses(schedules.api, user, export_format, **more)) as pages:
         async for page, done, total in pages:
             written += page
             assert done <= total
@@ -116,7 +116,7 @@ async def test_beancount_accepts_the_export_and_has_the_balances_of_the_database
 async def test_all_pages_are_from_one_snapshot(schedules: ScheduleActions) -> None:
     book(schedules, rows=1500)
     total_before = schedules.one("select count(*) from expense.expenses")
-    async with aclosing(books.export_expenses(schedules.api, None, ExportFormat.CSV)) as pages:
+    async with aclosing(expense_export.export_expenses(schedules.api, None, ExportFormat.CSV)) as pages:
         done = 0
         async for _, done, total in pages:
             note_one(schedules, done)
@@ -200,10 +200,10 @@ def test_any_text_is_accepted_by_beancount_and_round_trips(
     at = datetime(2026, 1, 1, tzinfo=UTC)
     amount = Decimal(micros % 10**20).scaleb(-6)
     entry = Expense(1, 2, name, amount, "EUR", category, merchant, note, at, "source", None, at)
-    totals = books.ExportSummary(1, at, [category] if category else [], not category, ["EUR"])
-    entries = accepted(books.beancount_header(totals, UTC) + books.to_transaction(entry, UTC))
+    totals = expense_export.ExportSummary(1, at, [category] if category else [], not category, ["EUR"])
+    entries = accepted(expense_export.beancount_header(totals, UTC) + expense_export.to_transaction(entry, UTC))
     (spent,) = [each for each in entries if isinstance(each, Transaction)]
     assert (spent.narration, spent.payee, spent.meta.get("note")) == (name, merchant, note)
     assert balances(entries).get((MONEY_ACCOUNT, "EUR"), Decimal(0)) == -amount
-    (row,) = csv.reader(io.StringIO(books.to_csv([books.to_csv_row(entry, UTC)]), newline=""))
+    (row,) = csv.reader(io.StringIO(expense_export.to_csv([expense_export.to_csv_row(entry, UTC)]), newline=""))
     assert row[CSV_COLUMNS.index("name")].removeprefix("'") in (name, name.removeprefix("'"))

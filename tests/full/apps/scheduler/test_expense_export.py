@@ -3,8 +3,8 @@
 import csv
 import io
 
-from duly.apps.scheduler.books import ExportFormat
-from tests.fast.apps.scheduler.test_books import accepted, book, export
+from duly.apps.scheduler.expense_export import ExportFormat
+from tests.fast.apps.scheduler.test_expense_export import accepted, book, export
 from tests.support.scheduler.actions import ScheduleActions
 
 
