@@ -144,17 +144,17 @@ class InsertsAreParameterised(unittest.IsolatedAsyncioTestCase):
 
     async def settle(self, heard: Any, taken: Sequence[settlement.SettledCapture]) -> None:
         """The statement that settles a session and writes its version."""
-        await settlement.settle_captures(heard, "schedule_ingest", "done", taken)
+        await settlement.SettlementTables().settle_captures(heard, taken)
 
     async def test_no_value_stands_in_a_statement(self) -> None:
         async def events(heard: Any, taken: Sequence[settlement.SettledCapture]) -> None:
-            await settlement.add_events(heard, "schedule_ingest", taken)
+            await settlement.SettlementTables().add_events(heard, taken)
 
         async def snapshots(heard: Any, taken: Sequence[settlement.SettledCapture]) -> None:
-            await settlement.put_day_snapshots(heard, "schedule_ingest", taken)
+            await settlement.SettlementTables().put_day_snapshots(heard, taken)
 
         async def notices(heard: Any, taken: Sequence[settlement.SettledCapture]) -> None:
-            await settlement.add_notifications(heard, "schedule_ingest", taken)
+            await settlement.SettlementTables().add_notifications(heard, taken)
 
         for write in (self.settle, events, snapshots, notices):
             key = uuid4()

@@ -20,8 +20,8 @@ from pydantic import Field
 
 from duly.accounts.model import User
 from duly.accounts.service import create_calendar, find_calendar, revoke_calendar
+from duly.apps.ingest.day_history import DayHistory
 from duly.apps.ingest.model import KnownDay
-from duly.apps.ingest.service import list_days
 from duly.apps.ingest.shift import shift_from_json
 from duly.apps.scheduler import service
 from duly.apps.scheduler.calendar import (
@@ -38,7 +38,6 @@ from duly.apps.scheduler.model import Run, Schedule
 from duly.apps.scheduler.plan import Firing
 from duly.apps.scheduler.wallclock import parse_zone, to_instant
 from duly.db.clock import get_current_time
-from duly.db.pool import Pool
 from duly.errors import InvalidArgument, NotFound, NotMigrated, RateLimited, Unavailable, Unexpected
 from duly.http.dependencies import PoolDep, SchemaDep
 from duly.http.problems import problem_responses
@@ -124,7 +123,7 @@ async def get_calendar(
     runs = await service.list_runs(
         pool, person.id, between=(at - MAX_PERIOD_LENGTH, at + FEED_FUTURE), limit=MAX_EVENTS
     )
-    days = await list_nearest_days(pool, schema, person, at)
+    days = await list_nearest_days(DayHistory(pool, schema), person, at)
     shifts = shift_appointments(days, person.zone)  # a generator, consumed in the thread
     feed = await asyncio.to_thread(render_feed, list(schedules), list(runs.items), shifts, at)
     tag = f'"{sha256(feed).hexdigest()[:32]}"'
@@ -134,7 +133,7 @@ async def get_calendar(
     return Response(feed, headers=headers, media_type=CALENDAR_TYPE)
 
 
-async def list_nearest_days(pool: Pool, schema: str, person: User, at: datetime) -> list[KnownDay]:
+async def list_nearest_days(history: DayHistory, person: User, at: datetime) -> list[KnownDay]:
     """List the days of a person's Telegram id, the nearest first, until they have as many shifts as a feed can have.
 
     Returns nothing when the API may not read the ingest tables.
@@ -148,7 +147,7 @@ async def list_nearest_days(pool: Pool, schema: str, person: User, at: datetime)
             if sum(len(day.snapshot_payload) for day in near) >= MAX_EVENTS:
                 break
             for first, last in date_ranges(today, reach, at):
-                days += await list_days(pool, schema, person.telegram_id, first, last, limit=DAYS_PER_QUERY)
+                days += await history.list_days(person.telegram_id, first, last, limit=DAYS_PER_QUERY)
     except (errors.InsufficientPrivilege, errors.UndefinedTable, errors.UndefinedColumn):
         return []  # the tables belong to a backend
     return days

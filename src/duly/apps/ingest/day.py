@@ -14,6 +14,8 @@ from duly.apps.ingest.spelling import comparable_words
 from duly.canonical_json import Json
 from duly.errors import InvalidArgument
 
+DayKey = tuple[int, date]  # user_id, schedule_date
+
 
 @dataclass(frozen=True)
 class Day:

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from duly.apps.ingest import repository
 from duly.apps.ingest.capture_notices import capture_failed
 from duly.apps.ingest.infrastructure_errors import InfrastructureRetriesExhausted, retry_infrastructure_errors
 from duly.apps.ingest.iteration_log import IterationLog
@@ -26,9 +25,11 @@ from duly.apps.ingest.pages import format_dates
 from duly.apps.ingest.permission import TablePermission
 from duly.apps.ingest.reading import CaptureInput, CaptureResult, Input, Reader, read_capture
 from duly.apps.ingest.recording import CaptureRecorder, ReadCapture, log_fields
+from duly.apps.ingest.repository import SessionTables
 from duly.apps.ingest.session_results import LEASE_LOST, RELEASED, SessionResult, SessionResults
+from duly.apps.ingest.settlement import SettlementTables
 from duly.apps.ingest.states import capture_session
-from duly.apps.ingest.table_support import TableSupport, check_states, find_table_support
+from duly.apps.ingest.table_support import check_states, find_table_support
 from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.errors import InvalidArgument
@@ -72,7 +73,9 @@ class CaptureWork(Work):
             timeout_seconds=tuning.lease_seconds + self.reading_seconds,
         )
         self.iterations = IterationLog(idle_log_every=options.idle_log_every)
-        self.recorder = CaptureRecorder(options, TableSupport(), self.report)
+        self.sessions = SessionTables(options.schema, options.states)
+        settlement = SettlementTables(options.schema, options.states)
+        self.recorder = CaptureRecorder(settlement, self.report, summary_threshold=options.summary_threshold)
         self.permission = TablePermission(options.schema, is_one_cycle=options.is_one_cycle)
         self.session_results = SessionResults()  # of one cycle
         self.release_reasons: dict[UUID, SessionResult] = {}  # of sessions that will be released
@@ -94,8 +97,8 @@ class CaptureWork(Work):
 
     async def prepare(self, connection: Connection) -> None:
         """Check tables, privileges and state names before the first claim."""
-        self.recorder.tables = await find_table_support(connection, self.options.schema)
-        self.permission.needs_event_reads = self.recorder.tables.has_contract_event_key
+        self.recorder.support = await find_table_support(connection, self.options.schema)
+        self.permission.needs_event_reads = self.recorder.support.has_contract_event_key
         if await self.permission.check(connection):
             await check_states(connection, self.options.schema, self.options.states)
 
@@ -117,13 +120,7 @@ class CaptureWork(Work):
         """Close sessions whose last image is idle; not more than once a second, nor where open ones are claimed."""
         if self.options.due == "closed_at" and time.monotonic() >= self.idle_check_at:
             self.idle_check_at = time.monotonic() + min(self.tuning.poll_seconds, IDLE_CHECK_SECONDS)
-            await repository.close_idle(
-                connection,
-                self.options.schema,
-                pending=self.options.states.pending,
-                idle_seconds=self.options.idle_seconds,
-                limit=MAX_CLOSED,
-            )
+            await self.sessions.close_idle(connection, idle_seconds=self.options.idle_seconds, limit=MAX_CLOSED)
 
     async def claim_expired(
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[UUID] | None = None
@@ -200,7 +197,7 @@ class CaptureWork(Work):
         if payload is None and self.reader.input is Input.PHOTOGRAPHS:
             capture = replace(capture, images=await self.list_image_names(capture.id))
         result = await read_capture(self.reader, capture, payload)
-        if result.further_days and not self.recorder.tables.can_add_sessions:
+        if result.further_days and not self.recorder.support.can_add_sessions:
             raise InvalidArgument(
                 f"schedule_date: the photographs show several days, {format_dates(result.dates)}; a session here takes "
                 "one day, so send each day by itself"
@@ -211,7 +208,7 @@ class CaptureWork(Work):
         """Return the object names of a session's images, in order."""
         assert self.pool, "the worker calls use_handler_pool before the first handler runs"
         async with self.pool.transaction() as connection:
-            images = await repository.list_images(connection, self.options.schema, session_id, MAX_IMAGES)
+            images = await self.sessions.list_images(connection, session_id, MAX_IMAGES)
         return tuple(image.r2_key for image in images)
 
     # Settling ---------------------------------------------------------------------------------------------------------

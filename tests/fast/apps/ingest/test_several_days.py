@@ -241,12 +241,12 @@ async def test_days_that_cannot_be_recorded_fail_the_session_and_leave_nothing(c
 
 async def test_where_a_backend_owns_the_sessions_several_days_are_refused(captures: CaptureActions) -> None:
     work = captures.work(Photographs(page(MONDAY, "08:00"), page(TUESDAY, "09:00")))
-    work.recorder.tables = TableSupport(can_add_sessions=False)
+    work.recorder.support = TableSupport(can_add_sessions=False)
     async with open_pool(address_for(captures.admin, Names().worker), size=1) as pool:
         work.use_handler_pool(pool)
         with pytest.raises(InvalidArgument, match=r"days, 2026-09-07 and 2026-09-08; .* send each day by itself"):
             await work.read(CaptureInput(UUID(int=1), ANNA), None)
-        work.recorder.tables = TableSupport()
+        work.recorder.support = TableSupport()
         assert (await work.read(CaptureInput(UUID(int=1), ANNA), None)).further_days
 
 
