@@ -83,9 +83,8 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
 
     One cycle takes the sample, as its contract says. Whoever goes on reads photographs, unless told: people send them.
     """
-    from duly.apps.ingest.options import CaptureOptions
     from duly.apps.ingest.reading import FixtureReader, NoiseReader
-    from duly.apps.ingest.work import CaptureWork
+    from duly.apps.ingest.work import CaptureOptions, CaptureWork
 
     reads_file = takes_fixture(settings, once=once)
     reader = FixtureReader(fixture_path(settings)) if reads_file else photographs(settings)

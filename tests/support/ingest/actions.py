@@ -5,11 +5,10 @@ from typing import Any
 from uuid import UUID
 
 from duly.apps.ingest.diff import replay
-from duly.apps.ingest.options import CaptureOptions
 from duly.apps.ingest.reading import CaptureInput, FixtureReader, Reader, read_capture
 from duly.apps.ingest.repository import SessionTables
 from duly.apps.ingest.shift import Shift, shift_from_json
-from duly.apps.ingest.work import CaptureWork
+from duly.apps.ingest.work import CaptureOptions, CaptureWork
 from duly.canonical_json import Json
 from duly.launcher import ROOT
 from duly.lease.operations import Lease

@@ -14,11 +14,10 @@ from uuid import UUID
 from psycopg.errors import SerializationFailure
 
 from duly.apps.ingest.canonical import Snapshot
-from duly.apps.ingest.capture_notices import CaptureNotification, capture_unchanged, several_days_captured
-from duly.apps.ingest.coverage import keep_uncovered_entries
 from duly.apps.ingest.day import Day, DayChange, DayKey, apply_snapshot
 from duly.apps.ingest.model import CaptureOutcome
-from duly.apps.ingest.pages import further_session_id
+from duly.apps.ingest.notifications import CaptureNotification, capture_unchanged, several_days_captured
+from duly.apps.ingest.pages import further_session_id, keep_uncovered_entries
 from duly.apps.ingest.reading import CaptureResult, Input
 from duly.apps.ingest.session_results import LEASE_LOST, SessionResult, recorded_result
 from duly.apps.ingest.settlement import SettledCapture, SettlementTables

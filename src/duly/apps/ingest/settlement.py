@@ -7,9 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from duly.apps.ingest.canonical import CANONICALIZER, Snapshot
-from duly.apps.ingest.capture_notices import CaptureNotification
 from duly.apps.ingest.day import Day, DayChange, DayKey, day_from_row
-from duly.apps.ingest.notifications import Event
+from duly.apps.ingest.notifications import CaptureNotification, Event
 from duly.apps.ingest.pages import further_session_id
 from duly.apps.ingest.repository import to_json
 from duly.apps.ingest.states import DEFAULT_SCHEMA, States

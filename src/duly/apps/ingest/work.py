@@ -11,24 +11,22 @@ becomes a session that is given as data.
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from uuid import UUID
 
-from duly.apps.ingest.capture_notices import capture_failed
 from duly.apps.ingest.infrastructure_errors import InfrastructureRetriesExhausted, retry_infrastructure_errors
-from duly.apps.ingest.iteration_log import IterationLog
 from duly.apps.ingest.model import MAX_IMAGES
-from duly.apps.ingest.options import CaptureOptions
+from duly.apps.ingest.notifications import capture_failed
 from duly.apps.ingest.pages import format_dates
 from duly.apps.ingest.permission import TablePermission
 from duly.apps.ingest.reading import CaptureInput, CaptureResult, Input, Reader, read_capture
 from duly.apps.ingest.recording import CaptureRecorder, ReadCapture, log_fields
 from duly.apps.ingest.repository import SessionTables
-from duly.apps.ingest.session_results import LEASE_LOST, RELEASED, SessionResult, SessionResults
+from duly.apps.ingest.session_results import LEASE_LOST, RELEASED, IterationLog, SessionResult, SessionResults
 from duly.apps.ingest.settlement import SettlementTables
-from duly.apps.ingest.states import capture_session
+from duly.apps.ingest.states import DEFAULT_SCHEMA, States, capture_session
 from duly.apps.ingest.table_support import check_states, find_table_support
 from duly.db.pool import Pool
 from duly.db.rows import Connection
@@ -46,6 +44,22 @@ IDLE_CHECK_SECONDS = 1.0  # idle sessions are looked for at most this often
 MAX_CLOSED = 1000
 
 log = get_log("duly.ingest")
+
+
+@dataclass(frozen=True)
+class CaptureOptions:
+    """How an installation processes its sessions."""
+
+    schema: str = DEFAULT_SCHEMA
+    states: States = field(default_factory=States)
+    due: str = "closed_at"  # the timestamp column that makes a session due
+    idle_seconds: float = 25.0  # a session is closed this long after its last image
+    summary_threshold: int = 3  # from this many changes on, one summary replaces the notifications
+    simulated_seconds: float = 0.0
+    read_seconds: float = 600.0  # timeout for a reader that does not limit its own time
+    infrastructure_retry_seconds: float = 60.0  # then a session that hits infrastructure errors is released
+    idle_log_every: int = 12  # iterations
+    is_one_cycle: bool = False  # a missing privilege ends the run, and the result of every session is kept
 
 
 class CaptureWork(Work):

@@ -17,12 +17,11 @@ from psycopg import AsyncConnection, errors, sql
 from psycopg.conninfo import make_conninfo
 
 from duly.apps.ingest.diff import replay
-from duly.apps.ingest.options import CaptureOptions
 from duly.apps.ingest.reading import CaptureInput, FixtureReader
 from duly.apps.ingest.shift import shift_from_json
 from duly.apps.ingest.states import States
 from duly.apps.ingest.table_support import TableSupport
-from duly.apps.ingest.work import CaptureWork
+from duly.apps.ingest.work import CaptureOptions, CaptureWork
 from duly.db.fingerprint import fingerprint
 from duly.db.migrations import Names
 from duly.db.pool import connect, open_pool

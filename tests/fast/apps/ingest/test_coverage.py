@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from duly.apps.ingest.canonical import canonicalize
-from duly.apps.ingest.coverage import keep_uncovered_entries
+from duly.apps.ingest.pages import keep_uncovered_entries
 from duly.apps.ingest.reading import CaptureInput, CaptureResult, Coverage, DayPage, Input, MinuteRange
 from duly.canonical_json import Json
 from duly.lease.work import Finished

@@ -14,10 +14,9 @@ from duly.apps.ingest import infrastructure_errors
 from duly.apps.ingest.ocr.block_fields import RecognisedShift
 from duly.apps.ingest.ocr.engine import EngineConfig
 from duly.apps.ingest.ocr.reader import RecognisedDay
-from duly.apps.ingest.options import CaptureOptions
 from duly.apps.ingest.photographs import OcrRunner, PhotographReader
 from duly.apps.ingest.repository import SessionTables
-from duly.apps.ingest.work import CaptureWork
+from duly.apps.ingest.work import CaptureOptions, CaptureWork
 from duly.backoff import Backoff
 from duly.executors.call import Call
 from duly.executors.process_pool import ProcessPool

@@ -1,8 +1,4 @@
-"""Assemble text boxes into lines: deskew the page, then join the fragments of one row.
-
-A rotated page has one slope; a page photographed from the side has a slope that changes from top to bottom. Both are
-estimated from the text boxes, whose corners follow their own baselines.
-"""
+"""Assemble text boxes into lines: deskew the page, then join the fragments of one row."""
 
 import math
 import re
@@ -11,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from duly.apps.ingest.ocr.diacritics import drop_unstable_first_char, readings_agree, reconcile_readings
 from duly.apps.ingest.ocr.letters import may_have_diacritic
-from duly.apps.ingest.ocr.skew import estimate_skew
-from duly.apps.ingest.ocr.text_box import Ink, TextBox
+from duly.apps.ingest.ocr.text_box import Ink, TextBox, estimate_skew
 from duly.apps.ingest.ocr.times import find_time_range, is_meridiem, is_old_range, resembles_time_range
 
 # Distances: multiples of a line's height.

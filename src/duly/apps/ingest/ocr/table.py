@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from duly.apps.ingest.ocr.letters import fold, split_words
 from duly.apps.ingest.ocr.lines import Line, Region
-from duly.apps.ingest.ocr.time_anchors import TimeAnchor, find_anchors, join_start_and_end
+from duly.apps.ingest.ocr.segmentation import TimeAnchor, find_anchors, join_start_and_end
 from duly.apps.ingest.ocr.times import find_single_time
 from duly.apps.ingest.ocr.ui_text import is_day_section_heading, is_navigation_label, is_ui_text
 
