@@ -22,7 +22,7 @@ from psycopg import sql
 
 from duly.apps.ingest import settlement
 from duly.apps.ingest.canonical import canonicalize
-from duly.apps.ingest.day import Day, apply_snapshot
+from duly.apps.ingest.day import Day, apply_capture
 from duly.apps.ingest.reading import CaptureInput, FixtureReader, read_payload
 from duly.apps.ingest.states import capture_session
 from duly.errors import InvalidArgument, Misconfigured, NotATestDatabase
@@ -128,7 +128,7 @@ def taken_of(key: UUID) -> settlement.SettledCapture:
     """A session of a person with an evil customer, and its step."""
     entry = {**DAY["entries"][0], "title": HOSTILE, "location": HOSTILE}
     seen = canonicalize({**DAY, "entries": [entry], "note": HOSTILE})
-    step = apply_snapshot(Day(42, seen.schedule_date), key, seen, summary_threshold=3)
+    step = apply_capture(Day(42, seen.schedule_date), key, seen, summary_threshold=3)
     lease = Lease(capture_session(), f"worker-1/{HOSTILE}", {"id": key, "user_id": 42}, time.monotonic())
     return settlement.SettledCapture(lease, step, seen.payload, {"outcome": "changed", "note": HOSTILE})
 

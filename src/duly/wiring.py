@@ -23,7 +23,7 @@ from duly.settings import Settings
 
 if TYPE_CHECKING:
     from duly.apps.ingest.photographs import OcrRunner, PhotographReader
-    from duly.apps.ingest.session_results import SessionResults
+    from duly.apps.ingest.session_reports import SessionReports
     from duly.apps.ingest.states import States
 
 READ_AHEAD = 8  # sessions; the rest are left to other workers
@@ -130,11 +130,11 @@ def check_input(settings: Settings, *, once: bool) -> None:
         FixtureReader(fixture_path(settings)).check()
 
 
-def find_session_results(works: Sequence[Work]) -> "SessionResults | None":
+def find_session_reports(works: Sequence[Work]) -> "SessionReports | None":
     """How the sessions of one cycle ended, when there were sessions among the work."""
     from duly.apps.ingest.work import CaptureWork
 
-    return next((work.session_results for work in works if isinstance(work, CaptureWork)), None)
+    return next((work.reports for work in works if isinstance(work, CaptureWork)), None)
 
 
 def states_of(settings: Settings) -> "States":

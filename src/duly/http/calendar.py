@@ -21,7 +21,7 @@ from pydantic import Field
 from duly.accounts.model import User
 from duly.accounts.service import create_calendar, find_calendar, revoke_calendar
 from duly.apps.ingest.day_history import DayHistory
-from duly.apps.ingest.model import KnownDay
+from duly.apps.ingest.model import DaySnapshot
 from duly.apps.ingest.shift import shift_from_json
 from duly.apps.scheduler import service
 from duly.apps.scheduler.calendar import (
@@ -133,14 +133,14 @@ async def get_calendar(
     return Response(feed, headers=headers, media_type=CALENDAR_TYPE)
 
 
-async def list_nearest_days(history: DayHistory, person: User, at: datetime) -> list[KnownDay]:
+async def list_nearest_days(history: DayHistory, person: User, at: datetime) -> list[DaySnapshot]:
     """List the days of a person's Telegram id, the nearest first, until they have as many shifts as a feed can have.
 
     Returns nothing when the API may not read the ingest tables.
     """
     if person.telegram_id is None:
         return []
-    today, days = at.date(), list[KnownDay]()
+    today, days = at.date(), list[DaySnapshot]()
     try:
         for reach in range(0, FEED_FUTURE.days + 1, DAYS_PER_QUERY):  # all days nearer than this are loaded
             near = (day for day in days if abs((day.schedule_date - today).days) <= reach - DISTANCE_ERROR_DAYS)
@@ -165,14 +165,14 @@ def date_ranges(today: date, reach: int, at: datetime) -> Iterator[tuple[date, d
             yield first, last
 
 
-def shift_appointments(days: Sequence[KnownDay], zone: str) -> Iterator[Appointment]:
+def shift_appointments(days: Sequence[DaySnapshot], zone: str) -> Iterator[Appointment]:
     """Yield the shifts of several days as appointments."""
     user_zone = parse_zone("user.zone", zone)
     for day in days:
         yield from day_appointments(day, user_zone)
 
 
-def day_appointments(day: KnownDay, zone: ZoneInfo) -> Iterator[Appointment]:
+def day_appointments(day: DaySnapshot, zone: ZoneInfo) -> Iterator[Appointment]:
     """Yield the shifts of a day; an appointment keeps its uid while customer and location stay the same."""
     counts = Counter[str]()
     for shift in day.snapshot_payload:

@@ -10,7 +10,7 @@ import pytest
 from icalendar import Calendar
 
 from duly.apps.ingest.day_history import DayHistory
-from duly.apps.ingest.model import KnownDay
+from duly.apps.ingest.model import DaySnapshot
 from duly.apps.scheduler.calendar import MAX_EVENTS, MAX_PAST_EVENTS, Appointment, upcoming_firings
 from duly.apps.scheduler.model import RunStatus
 from duly.http.calendar import render_feed
@@ -108,9 +108,9 @@ def test_of_more_events_than_there_is_room_for_the_farthest_in_time_leave_whatev
 def test_days_that_a_calendar_has_no_room_for_are_not_read(
     env: ApiEnvironment, anna: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, list_days = list[KnownDay](), DayHistory.list_days
+    read, list_days = list[DaySnapshot](), DayHistory.list_days
 
-    async def noted(*asked: Any, **more: Any) -> Sequence[KnownDay]:
+    async def noted(*asked: Any, **more: Any) -> Sequence[DaySnapshot]:
         read.extend(found := await list_days(*asked, **more))
         return found
 

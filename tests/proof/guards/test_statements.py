@@ -16,7 +16,7 @@ from psycopg import AsyncConnection, sql
 from psycopg.conninfo import make_conninfo
 
 from duly.apps.ingest.canonical import canonicalize
-from duly.apps.ingest.day import Day, apply_snapshot
+from duly.apps.ingest.day import Day, apply_capture
 from duly.apps.ingest.explain import SessionSettings
 from duly.apps.ingest.explain import find_situation as find_session_situation
 from duly.apps.ingest.repository import SessionTables
@@ -554,7 +554,7 @@ async def test_only_who_settled_a_session_adds_its_further_days(admin: Admin, wo
     admin.execute("insert into schedule_ingest.capture_session (user_id, closed_at) values (42, duly.clock())")
     (lease,) = await claim(worker, HELD["capture"].table, "worker-1", lease_seconds=LEASE)
     seen = canonicalize({"schedule_date": "2026-09-07", "entries": []})
-    step = apply_snapshot(Day(42, seen.schedule_date), lease.key, seen, summary_threshold=3)
+    step = apply_capture(Day(42, seen.schedule_date), lease.key, seen, summary_threshold=3)
     taken = SettledCapture(lease, step, seen.payload, {}, [canonicalize({"schedule_date": "2026-09-08"})])
     lost = replace(taken, lease=Lease(lease.table, "worker-2/lost", lease.row, lease.sent_at))
     assert await SettlementTables().add_further_days(worker, [taken]) == 0  # not settled yet

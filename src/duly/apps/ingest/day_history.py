@@ -7,7 +7,7 @@ from uuid import UUID
 
 from duly.apps.ingest.canonical import canonicalize
 from duly.apps.ingest.diff import ShiftChange, diff, replay
-from duly.apps.ingest.model import DayVersion, KnownDay, ShiftEvent, StoredNotification
+from duly.apps.ingest.model import DaySnapshot, DayVersion, ShiftEvent, StoredNotification
 from duly.apps.ingest.shift import Shift, shift_from_json
 from duly.apps.ingest.states import DEFAULT_SCHEMA
 from duly.db.pool import Pool
@@ -42,21 +42,21 @@ class DayHistory:
         self.pool = pool
         self.sql = SQL.using(schema=schema)
 
-    async def get_day(self, user_id: int, schedule_date: date) -> KnownDay:
+    async def get_day(self, user_id: int, schedule_date: date) -> DaySnapshot:
         """Return a person's day as it is known now; raises NotFound when there is none."""
         async with self.pool.transaction() as connection:
             row = await find_row(connection, self.sql.get_day, user_id=user_id, schedule_date=schedule_date)
         if row is None:
             raise NotFound(f"nothing is known of {schedule_date.isoformat()}")
-        return KnownDay(**row)
+        return DaySnapshot(**row)
 
-    async def list_days(self, user_id: int, first: date, last: date, *, limit: int = 100) -> Sequence[KnownDay]:
+    async def list_days(self, user_id: int, first: date, last: date, *, limit: int = 100) -> Sequence[DaySnapshot]:
         """Return a person's days between two dates, as they are known now."""
         async with self.pool.transaction() as connection:
             rows = await get_rows(
                 connection, self.sql.list_days, user_id=user_id, first=first, last=last, limit=checked_limit(limit)
             )
-        return [KnownDay(**row) for row in rows]
+        return [DaySnapshot(**row) for row in rows]
 
     async def get_version(self, user_id: int, schedule_date: date, version: int) -> DayVersion:
         """Return a version of a day, with its payload; raises NotFound when there is none."""

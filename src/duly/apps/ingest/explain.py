@@ -13,7 +13,7 @@ from uuid import UUID
 
 from duly.apps.ingest.model import CaptureOutcome
 from duly.apps.ingest.reading import Input
-from duly.apps.ingest.session_results import format_other_days
+from duly.apps.ingest.session_reports import format_other_days
 from duly.apps.ingest.states import DEFAULT_SCHEMA, States, capture_session
 from duly.db.pool import Pool
 from duly.db.queries import load_queries

@@ -15,7 +15,7 @@ from datetime import date
 from typing import Any, cast
 from uuid import UUID, uuid5
 
-from duly.apps.ingest.canonical import Snapshot, canonicalize
+from duly.apps.ingest.canonical import CanonicalDay, canonicalize
 from duly.apps.ingest.spelling import MINUTES_OF_DAY, minutes_since_midnight, parse_date
 from duly.canonical_json import Json
 from duly.errors import InvalidArgument
@@ -45,7 +45,7 @@ class DayPage:
     notes: tuple[str, ...] = ()  # oddities that do not make the reading unreliable
 
 
-def split_days(pages: Sequence[DayPage]) -> dict[date, list[DayPage]]:
+def group_by_day(pages: Sequence[DayPage]) -> dict[date, list[DayPage]]:
     """Return the pages of each day, the earliest day first; InvalidArgument when a page's day is unknown."""
     dates = {nth: day for nth, page in enumerate(pages) if (day := page_date(page))}
     days = sorted({*dates.values()})
@@ -120,17 +120,17 @@ def format_dates(days: Sequence[date]) -> str:
 
 
 def keep_uncovered_entries(
-    known_payload: Mapping[str, Json] | None, snapshot: Snapshot, coverage: Coverage | None
-) -> tuple[Snapshot, int]:
-    """Return the snapshot with the known entries that its photographs did not cover, and how many those are."""
+    known_payload: Mapping[str, Json] | None, captured: CanonicalDay, coverage: Coverage | None
+) -> tuple[CanonicalDay, int]:
+    """Return the captured day with the known entries that its photographs did not cover, and how many those are."""
     if coverage is None or known_payload is None:
-        return snapshot, 0
-    entries = cast("list[Json]", snapshot.payload["entries"])
+        return captured, 0
+    entries = cast("list[Json]", captured.payload["entries"])
     known_entries = cast("list[dict[str, Any]]", known_payload["entries"])
     uncovered = [entry for entry in known_entries if not is_covered(entry, coverage) and entry not in entries]
     if not uncovered:
-        return snapshot, 0
-    return canonicalize({**snapshot.payload, "entries": [*entries, *uncovered]}), len(uncovered)
+        return captured, 0
+    return canonicalize({**captured.payload, "entries": [*entries, *uncovered]}), len(uncovered)
 
 
 def is_covered(entry: Mapping[str, Any], coverage: Coverage) -> bool:

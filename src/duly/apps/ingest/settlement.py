@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any
 from uuid import UUID
 
-from duly.apps.ingest.canonical import CANONICALIZER, Snapshot
+from duly.apps.ingest.canonical import CANONICALIZER, CanonicalDay
 from duly.apps.ingest.day import Day, DayChange, DayKey, day_from_row
 from duly.apps.ingest.notifications import CaptureNotification, Event
 from duly.apps.ingest.pages import further_session_id
@@ -28,7 +28,7 @@ class SettledCapture:
     change: DayChange
     payload: Mapping[str, Any]
     result: Mapping[str, Any]
-    further_days: Sequence[Snapshot] = ()
+    further_days: Sequence[CanonicalDay] = ()
 
     @property
     def day(self) -> Day:

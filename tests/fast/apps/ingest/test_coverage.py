@@ -6,7 +6,7 @@ import pytest
 
 from duly.apps.ingest.canonical import canonicalize
 from duly.apps.ingest.pages import keep_uncovered_entries
-from duly.apps.ingest.reading import CaptureInput, CaptureResult, Coverage, DayPage, Input, MinuteRange
+from duly.apps.ingest.reading import CaptureInput, CaptureReading, Coverage, DayPage, Input, MinuteRange
 from duly.canonical_json import Json
 from duly.lease.work import Finished
 from tests.support.ingest.actions import CaptureActions
@@ -91,8 +91,8 @@ async def capture_part(captures: CaptureActions, payload: dict[str, Json], cover
     return captures.one("select result from schedule_ingest.capture_session where id = %s", key)
 
 
-def seen(payload: dict[str, Json], coverage: Coverage) -> CaptureResult:
-    return CaptureResult(canonicalize(payload), Input.PHOTOGRAPHS, coverage, images=1)
+def seen(payload: dict[str, Json], coverage: Coverage) -> CaptureReading:
+    return CaptureReading(canonicalize(payload), Input.PHOTOGRAPHS, coverage, images=1)
 
 
 def test_pages_cover_together_what_each_covers() -> None:

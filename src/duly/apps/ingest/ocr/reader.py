@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from duly.apps.ingest.ocr.block_fields import RecognisedShift
-from duly.apps.ingest.ocr.days import DayRegion, find_undated_days, split_dates, split_days
+from duly.apps.ingest.ocr.day_regions import DayRegion, find_day_regions, find_undated_days, split_dates
 from duly.apps.ingest.ocr.engine import EngineConfig, OcrEngine, build_engine
 from duly.apps.ingest.ocr.header import HeaderDate, find_header_date, is_relative_day
 from duly.apps.ingest.ocr.layout import Layout, analyse_layout
@@ -41,7 +41,7 @@ def read_days(boxes: Sequence[TextBox], width: float, height: float, default_yea
     columns = find_columns(region)
     if columns:
         region = split_cells(region, columns)
-    days = split_days(region, default_year)
+    days = find_day_regions(region, default_year)
     if not days:
         return (read_single_day(region, columns, default_year),)
     return tuple(read_day_region(day, columns) for day in days)

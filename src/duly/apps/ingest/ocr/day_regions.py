@@ -60,7 +60,7 @@ def split_date(line: Line) -> list[Line]:
     ]
 
 
-def split_days(region: Region, default_year: int) -> list[DayRegion]:
+def find_day_regions(region: Region, default_year: int) -> list[DayRegion]:
     """Return the regions of a page with several days, in reading order; nothing for a page with one day or none."""
     headers = [found for line in region.lines if is_day_header(line.text) for found in find_dates(line, default_year)]
     if len({header.date for header in headers}) < 2:

@@ -18,48 +18,63 @@ log = get_log("duly.ingest")
 
 
 @dataclass(frozen=True, slots=True)
-class SessionResult:
+class SessionReport:
     """What came of a session, as a line of text, and whether the session was settled."""
 
     text: str
     is_settled: bool = True
 
 
-LEASE_LOST = SessionResult(
+LEASE_LOST = SessionReport(
     "lease lost: it expired, or another worker claimed the session; nothing was written", is_settled=False
 )
-RELEASED = SessionResult("released: the worker is stopping; the session can be claimed again", is_settled=False)
+RELEASED = SessionReport("released: the worker is stopping; the session can be claimed again", is_settled=False)
 
 
-@dataclass
-class SessionResults:
-    """The results of one cycle, by session; a claimed session counts as lost until another result is recorded."""
+class SessionReports:
+    """Keeps the report of each session of one cycle, and logs iterations."""
 
-    by_session: dict[UUID, SessionResult] = field(default_factory=dict[UUID, SessionResult])
+    def __init__(self, *, is_one_cycle: bool, idle_log_every: int) -> None:
+        self.is_one_cycle = is_one_cycle
+        self.by_session: dict[UUID, SessionReport] = {}  # of one cycle
+        self.iterations = IterationLog(idle_log_every=idle_log_every)
 
-    def record(self, session_id: UUID, result: SessionResult) -> None:
-        """Record the result of a session; a later one replaces it."""
-        self.by_session[session_id] = result
+    def start(self, leases: Sequence[Lease], *, is_only_work: bool) -> None:
+        """Log a claim; its sessions count as lost until another report is recorded."""
+        for lease in leases:
+            self.record(lease, LEASE_LOST)
+        self.iterations.start(leases, is_only_work=is_only_work)
+
+    def record(self, lease: Lease, report: SessionReport, outcome: str | None = None) -> None:
+        """Keep the report of a session, and its outcome for the log of its iteration; later ones replace them."""
+        if outcome:
+            self.iterations.record_outcome(lease, outcome)
+        self.record_swept(lease.key, report)
+
+    def record_swept(self, session_id: UUID, report: SessionReport) -> None:
+        """Keep the report of a session of no iteration."""
+        if self.is_one_cycle:
+            self.by_session[session_id] = report
 
     @property
     def lines(self) -> list[str]:
         """One line for each session."""
-        return [f"session {key}: {result.text}" for key, result in self.by_session.items()]
+        return [f"session {key}: {report.text}" for key, report in self.by_session.items()]
 
     @property
     def is_settled(self) -> bool:
         """Whether every session was settled."""
-        return all(result.is_settled for result in self.by_session.values())
+        return all(report.is_settled for report in self.by_session.values())
 
 
-def recorded_result(result: Mapping[str, Any]) -> SessionResult:
+def report_recorded(result: Mapping[str, Any]) -> SessionReport:
     """Return the result of a session that was read and recorded, from its `result` column."""
     day, version, source = result["schedule_date"], result["version"], f"input: {result['input']}"
     others = format_other_days(result)
     if result["outcome"] == "unchanged":
-        return SessionResult(f"{day} unchanged, still version {version} ({source}){others}")
+        return SessionReport(f"{day} unchanged, still version {version} ({source}){others}")
     counts = f"{result['events']} events, {result['notifications']} messages"
-    return SessionResult(f"{day} version {version} written ({counts}, {source}){others}")
+    return SessionReport(f"{day} version {version} written ({counts}, {source}){others}")
 
 
 def format_other_days(result: Mapping[str, Any]) -> str:
