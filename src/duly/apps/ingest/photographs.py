@@ -34,8 +34,6 @@ from duly.executors.call import Call, Executor
 from duly.outcomes import Failed
 from duly.storage import MAX_PHOTO_BYTES, ObjectStore
 
-__all__ = ["NO_DATE", "OcrRunner", "PhotographReader", "entry_from_shift", "page_coverage", "to_day_page"]
-
 FETCH_SECONDS = 120.0  # longer than the timeouts of the object stores
 MAX_PROBLEMS = 5  # listed in one error
 Perform = Callable[[Call], Awaitable[object]]

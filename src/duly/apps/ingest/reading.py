@@ -22,7 +22,6 @@ from duly.apps.ingest.noise import add_noise
 from duly.apps.ingest.pages import (
     Coverage,
     DayPage,
-    MinuteRange,
     check_full_days,
     combined_coverage,
     group_by_day,
@@ -30,20 +29,6 @@ from duly.apps.ingest.pages import (
 )
 from duly.canonical_json import MAX_BYTES, Json
 from duly.errors import InvalidArgument, Misconfigured
-
-__all__ = [
-    "CaptureInput",
-    "CaptureReading",
-    "Coverage",
-    "DayPage",
-    "FixtureReader",
-    "Input",
-    "MinuteRange",
-    "NoiseReader",
-    "Reader",
-    "read_capture",
-    "read_payload",
-]
 
 
 class Input(StrEnum):

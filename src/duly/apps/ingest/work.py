@@ -199,8 +199,8 @@ class CaptureWork(Work):
         reading = await read_capture(self.reader, capture, payload)
         if reading.further_days and not self.recorder.support.can_add_sessions:
             raise InvalidArgument(
-                f"schedule_date: the photographs show several days, {format_dates(reading.dates)}; a session here takes "
-                "one day, so send each day by itself"
+                f"schedule_date: the photographs show several days, {format_dates(reading.dates)}; a session here "
+                "takes one day, so send each day by itself"
             )
         return reading
 

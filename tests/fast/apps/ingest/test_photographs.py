@@ -11,8 +11,9 @@ import pytest
 from duly.apps.ingest.ocr.block_fields import RecognisedShift
 from duly.apps.ingest.ocr.engine import EngineConfig
 from duly.apps.ingest.ocr.reader import RecognisedDay
+from duly.apps.ingest.pages import MinuteRange
 from duly.apps.ingest.photographs import OcrRunner, PhotographReader, entry_from_shift, page_coverage
-from duly.apps.ingest.reading import CaptureInput, CaptureReading, MinuteRange, read_capture
+from duly.apps.ingest.reading import CaptureInput, CaptureReading, read_capture
 from duly.errors import InvalidArgument, Unavailable
 from duly.executors.call import Call, Executor
 from duly.outcomes import Failed

@@ -126,51 +126,45 @@ def scan_dates(text: str) -> DateScan:
     """
     calendar = NOT_A_DATE.sub(to_spaces, text)
     dates: list[DateMatch] = []
-    for found in (*find_numeric(calendar), *find_with_month_name(calendar), *find_short(calendar), *find_dotted(text)):
+    written_short = (*find_short(DAY_MONTH, "/", calendar), *find_short(DOTTED_DAY_MONTH, ".", text))
+    for found in (*find_numeric(calendar), *find_with_month_name(calendar), *written_short):
         if not any(found.start < other.end and other.start < found.end for other in dates):
             dates.append(found)
     dates.sort(key=lambda date_match: date_match.start)
     weekdays = find_weekdays(text, dates)
-    spans = [(each.start, each.end) for each in (*dates, *weekdays)]
-    other_words = tuple(
-        word for word in WORD_OR_NUMBER.findall(blank_out(calendar, spans)) if fold(word) not in FILLER_WORDS
-    )
+    other_words = find_other_words(calendar, [*dates, *weekdays])
     has_day_word = bool(weekdays) or any(fold(word) in RELATIVE_DAYS for word in WORD_OR_NUMBER.findall(text))
     is_alone = has_day_word and not other_words
     kept = [each for each in dates if each.style != SHORT or (is_alone and not is_clock(each, text, weekdays))]
     if len(kept) < len(dates):
-        spans = [(each.start, each.end) for each in (*kept, *weekdays)]
-        other_words = tuple(
-            word for word in WORD_OR_NUMBER.findall(blank_out(calendar, spans)) if fold(word) not in FILLER_WORDS
-        )
+        other_words = find_other_words(calendar, [*kept, *weekdays])
     return DateScan(text, tuple(kept), tuple(weekdays), other_words)
+
+
+def find_other_words(text: str, matches: Iterable[DateMatch | WeekdayMatch]) -> tuple[str, ...]:
+    """Return the words that belong to no date or weekday and are no filler words."""
+    remaining = blank_out(text, [(each.start, each.end) for each in matches])
+    return tuple(word for word in WORD_OR_NUMBER.findall(remaining) if fold(word) not in FILLER_WORDS)
 
 
 def find_numeric(text: str) -> list[DateMatch]:
     """Find dates of three numbers: 2026-02-24, 24/2 2026."""
-    first = [
+    first = (
         DateMatch(NUMERIC, *found.span(), int(found[1]), int(found[2]), int(found[3]))
         for found in YEAR_FIRST.finditer(text)
-    ]
-    last = [
+    )
+    last = (
         DateMatch(NUMERIC, *found.span(), int(found[4]), int(found[3]), int(found[1]), found[2])
         for found in YEAR_LAST.finditer(text)
-    ]
+    )
     return [*first, *last]
 
 
-def find_short(text: str) -> list[DateMatch]:
-    """Find dates of two numbers with a slash: 24/2."""
+def find_short(pattern: re.Pattern[str], separator: str, text: str) -> list[DateMatch]:
+    """Find dates of two numbers, the day first: 24/2, or 7.9. with a dot after each."""
     return [
-        DateMatch(SHORT, *found.span(), None, int(found[2]), int(found[1]), "/") for found in DAY_MONTH.finditer(text)
-    ]
-
-
-def find_dotted(text: str) -> list[DateMatch]:
-    """Find dates of two numbers with a dot after each: 7.9."""
-    return [
-        DateMatch(SHORT, *found.span(), None, int(found[2]), int(found[1]), ".")
-        for found in DOTTED_DAY_MONTH.finditer(text)
+        DateMatch(SHORT, *found.span(), None, int(found[2]), int(found[1]), separator)
+        for found in pattern.finditer(text)
     ]
 
 

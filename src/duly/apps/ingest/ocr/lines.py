@@ -237,6 +237,17 @@ def join_fragments(line: Line, fragment: Line) -> Line:
     )
 
 
+def join_rows(lines: Sequence[Line]) -> Line:
+    """Return lines below each other as one, at the position of the first."""
+    return replace(
+        lines[0],
+        text=" ".join(line.text for line in lines),
+        confidence=min(line.confidence for line in lines),
+        min_char_confidence=min(line.min_char_confidence for line in lines),
+        may_be_truncated=any(line.may_be_truncated for line in lines),
+    )
+
+
 # Deskewing ------------------------------------------------------------------------------------------------------------
 
 
