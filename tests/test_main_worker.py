@@ -22,7 +22,7 @@ from psycopg import sql
 
 from duly.apps.ingest import settlement
 from duly.apps.ingest.canonical import canonicalize
-from duly.apps.ingest.day import Day, apply_snapshot
+from duly.apps.ingest.day import Day, apply_capture
 from duly.apps.ingest.reading import CaptureInput, FixtureReader, read_payload
 from duly.apps.ingest.states import capture_session
 from duly.errors import InvalidArgument, Misconfigured, NotATestDatabase
@@ -128,7 +128,7 @@ def taken_of(key: UUID) -> settlement.SettledCapture:
     """A session of a person with an evil customer, and its step."""
     entry = {**DAY["entries"][0], "title": HOSTILE, "location": HOSTILE}
     seen = canonicalize({**DAY, "entries": [entry], "note": HOSTILE})
-    step = apply_snapshot(Day(42, seen.schedule_date), key, seen, summary_threshold=3)
+    step = apply_capture(Day(42, seen.schedule_date), key, seen, summary_threshold=3)
     lease = Lease(capture_session(), f"worker-1/{HOSTILE}", {"id": key, "user_id": 42}, time.monotonic())
     return settlement.SettledCapture(lease, step, seen.payload, {"outcome": "changed", "note": HOSTILE})
 
@@ -144,17 +144,17 @@ class InsertsAreParameterised(unittest.IsolatedAsyncioTestCase):
 
     async def settle(self, heard: Any, taken: Sequence[settlement.SettledCapture]) -> None:
         """The statement that settles a session and writes its version."""
-        await settlement.settle_captures(heard, "schedule_ingest", "done", taken)
+        await settlement.SettlementTables().settle_captures(heard, taken)
 
     async def test_no_value_stands_in_a_statement(self) -> None:
         async def events(heard: Any, taken: Sequence[settlement.SettledCapture]) -> None:
-            await settlement.add_events(heard, "schedule_ingest", taken)
+            await settlement.SettlementTables().add_events(heard, taken)
 
         async def snapshots(heard: Any, taken: Sequence[settlement.SettledCapture]) -> None:
-            await settlement.put_day_snapshots(heard, "schedule_ingest", taken)
+            await settlement.SettlementTables().put_day_snapshots(heard, taken)
 
         async def notices(heard: Any, taken: Sequence[settlement.SettledCapture]) -> None:
-            await settlement.add_notifications(heard, "schedule_ingest", taken)
+            await settlement.SettlementTables().add_notifications(heard, taken)
 
         for write in (self.settle, events, snapshots, notices):
             key = uuid4()

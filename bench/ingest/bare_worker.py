@@ -20,8 +20,8 @@ from bench.ingest.content import Known, shown
 from bench.ingest.worker import BATCH
 from duly.apps.ingest import settlement
 from duly.apps.ingest.canonical import CANONICALIZER, canonicalize
-from duly.apps.ingest.day import Day, apply_snapshot
-from duly.apps.ingest.reading import CaptureResult, Input
+from duly.apps.ingest.day import Day, apply_capture
+from duly.apps.ingest.reading import CaptureReading, Input
 from duly.apps.ingest.recording import build_result
 from duly.apps.ingest.repository import to_json
 from duly.apps.ingest.states import capture_session
@@ -118,27 +118,27 @@ def prepare(sessions: int, stored: int) -> dict[UUID, Prepared]:
     prepared: dict[UUID, Prepared] = {}
     for number in range(sessions):
         session = shown(number, stored)
-        result = CaptureResult(canonicalize(session.payload), Input.GIVEN)
-        place = session.user_id, result.snapshot.schedule_date
+        result = CaptureReading(canonicalize(session.payload), Input.GIVEN)
+        place = session.user_id, result.day.schedule_date
         before = days.get(place) or day_of(session.user_id, result, session.known)
-        step = apply_snapshot(before, session.key, result.snapshot, summary_threshold=load_settings().summary_threshold)
+        step = apply_capture(before, session.key, result.day, summary_threshold=load_settings().summary_threshold)
         days[place] = step.after
         prepared[session.key] = prepared_of(session.key, step, result)
     return prepared
 
 
-def day_of(user_id: int, result: CaptureResult, known: Known | None) -> Day:
+def day_of(user_id: int, result: CaptureReading, known: Known | None) -> Day:
     """A day before the first session of this run."""
-    day = result.snapshot.schedule_date
+    day = result.day.schedule_date
     if known is None:
         return Day(user_id, day)
     return Day(user_id, day, 1, known.seen.payload_hash, known.seen.shifts, len(known.seen.shifts))
 
 
-def prepared_of(key: UUID, step: Any, result: CaptureResult) -> Prepared:
+def prepared_of(key: UUID, step: Any, result: CaptureReading) -> Prepared:
     """A session's rows."""
     day, whose = step.after, (step.after.user_id, step.after.schedule_date)
-    payload = to_json(result.snapshot.payload)
+    payload = to_json(result.day.payload)
     version = (day.version, payload) if step.has_new_version else (None, None)
     shifts = "[" + ",".join(shift.json_text for shift in day.shifts) + "]"
     return Prepared(

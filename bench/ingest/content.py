@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from duly.apps.ingest.canonical import Snapshot, canonicalize
+from duly.apps.ingest.canonical import CanonicalDay, canonicalize
 
 DAYS = 1000  # that are known of one person, at most
 SHIFTS = 5  # of a day
@@ -50,7 +50,7 @@ class Known:
 
     schedule_date: date
     raw: dict[str, Any]
-    seen: Snapshot
+    seen: CanonicalDay
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from psycopg.conninfo import make_conninfo
 
-from duly.apps.ingest.options import CaptureOptions
 from duly.apps.ingest.reading import FixtureReader
-from duly.apps.ingest.work import CaptureWork
+from duly.apps.ingest.work import CaptureOptions, CaptureWork
 from duly.lease.work import Tuning
 from duly.logging import configure_logs
 from duly.settings import Settings, load_settings

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.processes import peak_bytes_of
-from duly.apps.ingest.ocr.child import get_engine
 from duly.apps.ingest.ocr.engine import EngineConfig
-from duly.apps.ingest.ocr.reader import RecognisedDay, read_days
+from duly.apps.ingest.ocr.reader import RecognisedDay, get_engine, read_days
 from duly.apps.ingest.ocr.text_box import TextBox
 from duly.apps.ingest.photographs import OcrRunner
 from duly.errors import InvalidArgument, MissingExtra

@@ -23,7 +23,7 @@ from duly.settings import Settings
 
 if TYPE_CHECKING:
     from duly.apps.ingest.photographs import OcrRunner, PhotographReader
-    from duly.apps.ingest.session_results import SessionResults
+    from duly.apps.ingest.session_reports import SessionReports
     from duly.apps.ingest.states import States
 
 READ_AHEAD = 8  # sessions; the rest are left to other workers
@@ -83,9 +83,8 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
 
     One cycle takes the sample, as its contract says. Whoever goes on reads photographs, unless told: people send them.
     """
-    from duly.apps.ingest.options import CaptureOptions
     from duly.apps.ingest.reading import FixtureReader, NoiseReader
-    from duly.apps.ingest.work import CaptureWork
+    from duly.apps.ingest.work import CaptureOptions, CaptureWork
 
     reads_file = takes_fixture(settings, once=once)
     reader = FixtureReader(fixture_path(settings)) if reads_file else photographs(settings)
@@ -131,11 +130,11 @@ def check_input(settings: Settings, *, once: bool) -> None:
         FixtureReader(fixture_path(settings)).check()
 
 
-def find_session_results(works: Sequence[Work]) -> "SessionResults | None":
+def find_session_reports(works: Sequence[Work]) -> "SessionReports | None":
     """How the sessions of one cycle ended, when there were sessions among the work."""
     from duly.apps.ingest.work import CaptureWork
 
-    return next((work.session_results for work in works if isinstance(work, CaptureWork)), None)
+    return next((work.reports for work in works if isinstance(work, CaptureWork)), None)
 
 
 def states_of(settings: Settings) -> "States":

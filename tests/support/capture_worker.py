@@ -8,9 +8,9 @@ from dataclasses import fields, replace
 from enum import IntEnum
 from typing import Any, cast
 
-from duly.apps.ingest.options import CaptureOptions
-from duly.apps.ingest.reading import CaptureInput, DayPage, Input
-from duly.apps.ingest.work import CaptureWork
+from duly.apps.ingest.pages import DayPage
+from duly.apps.ingest.reading import CaptureInput, Input
+from duly.apps.ingest.work import CaptureOptions, CaptureWork
 from duly.lease.work import Tuning, Work
 from tests.support.processes import pause, print_line
 from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace

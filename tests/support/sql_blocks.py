@@ -85,7 +85,9 @@ def aliases_of(loader: Loader) -> Iterator[str]:
     """Names for the same statements with names filled in: assigned from `SQL.using(...)`, or given as `Queries`."""
     for node in ast.walk(loader.tree):
         match node:
-            case ast.Assign(targets=[ast.Name(name)], value=value) if is_queries(value, {loader.variable}):
+            case ast.Assign(targets=[ast.Name(name) | ast.Attribute(attr=name)], value=value) if is_queries(
+                value, {loader.variable}
+            ):
                 yield name
             case ast.arg(arg=name, annotation=ast.Name("Queries")):
                 yield name
@@ -96,7 +98,7 @@ def aliases_of(loader: Loader) -> Iterator[str]:
 def is_queries(node: ast.expr, names: Iterable[str]) -> bool:
     """Is this the loaded statements, or the same with names filled in?"""
     match node:
-        case ast.Name(name):
+        case ast.Name(name) | ast.Attribute(value=ast.Name("self"), attr=name):
             return name in names
         case ast.Call(func=ast.Attribute(value=inner, attr="using")):
             return is_queries(inner, names)

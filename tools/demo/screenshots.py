@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from datetime import date
 from uuid import UUID
 
-from duly.apps.ingest import service
 from duly.apps.ingest.diff import ShiftChange
 from duly.apps.ingest.explain import SessionSettings, explain, format_result
 from duly.apps.ingest.model import CaptureSession, StoredNotification
 from duly.apps.ingest.notifications import format_change
+from duly.apps.ingest.service import Ingest
 from duly.storage import clean_screenshot
 from tools.demo.stage import Stage, Stuck
 
@@ -39,15 +39,15 @@ async def tell_screenshots(stage: Stage) -> None:
 
 async def capture(stage: Stage, picture: str) -> CaptureSession:
     """Give a screenshot, and wait until a worker has read it."""
-    pool, schema, user = stage.pool, stage.settings.db_schema, user_of(stage)
+    sessions, user = ingest_of(stage).sessions, user_of(stage)
     data = (stage.pictures / picture).read_bytes()
     clean = await asyncio.to_thread(clean_screenshot, data)
-    session = await service.create_session(pool, schema, user)
-    await service.add_image(pool, schema, stage.objects, user, session.id, clean.data, clean.suffix)
-    await service.close_session(pool, schema, user, session.id)
+    session = await sessions.create_session(user)
+    await sessions.add_image(stage.objects, user, session.id, clean.data, clean.suffix)
+    await sessions.close_session(user, session.id)
 
     async def look() -> CaptureSession | None:
-        known = await service.get_session(pool, schema, user, session.id)
+        known = await sessions.get_session(user, session.id)
         if known.state == HOUSE.states.failed:
             raise Stuck(f"the screenshot {picture} was not read: {await why(stage, session.id)}")
         return known if known.state == HOUSE.states.done else None
@@ -58,9 +58,7 @@ async def capture(stage: Stage, picture: str) -> CaptureSession:
 
 async def changes_in_words(stage: Stage, day: date, before: int, after: int) -> str:
     """What is different between two versions of the day, a sentence for each change."""
-    changes: Sequence[ShiftChange] = await service.compare_versions(
-        stage.pool, stage.settings.db_schema, user_of(stage), day, before, after
-    )
+    changes: Sequence[ShiftChange] = await ingest_of(stage).days.compare_versions(user_of(stage), day, before, after)
     return "\n".join(format_change(day, change) for change in changes)
 
 
@@ -68,7 +66,7 @@ async def until_told(stage: Stage, day: date, session: UUID) -> StoredNotificati
     """The message that a session led to, once it is sent."""
 
     async def look() -> StoredNotification | None:
-        page = await service.list_notifications(stage.pool, stage.settings.db_schema, user_of(stage), day)
+        page = await ingest_of(stage).days.list_notifications(user_of(stage), day)
         return next((each for each in page.items if each.source_session_id == session and each.sent_at), None)
 
     return await stage.until("the message about the change is sent", look, lambda: why(stage, session))
@@ -78,6 +76,11 @@ async def why(stage: Stage, session: UUID) -> str:
     """Where a session is, and why."""
     found = await explain(stage.pool, user_of(stage), session, HOUSE, zone=None)
     return f"the session {session} is {found.status}. {found.sentence}"
+
+
+def ingest_of(stage: Stage) -> Ingest:
+    """The operations of ingest, on the stage's tables."""
+    return Ingest(stage.pool, stage.settings.db_schema)
 
 
 def user_of(stage: Stage) -> int:

@@ -414,7 +414,7 @@ INGEST = (
     ),
     Fault(
         "ingest-covered-edge",
-        "src/duly/apps/ingest/coverage.py",
+        "src/duly/apps/ingest/pages.py",
         '<= minutes_since_midnight(entry["start"]) <= part.last',
         '<= minutes_since_midnight(entry["start"]) < part.last',
         "A removed shift at the end of what a photograph shows stays in the day.",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from duly.apps.ingest.ocr.word_list import known_words
+from duly.apps.ingest.ocr.letters import known_words
 from tools.schedule_images.dates import split
 
 LANGUAGES = ("sv", "en", "de", "fi")

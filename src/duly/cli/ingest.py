@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import typer
 
 from duly import extras
-from duly.apps.ingest import service
 from duly.apps.ingest.canonical import canonicalize
 from duly.apps.ingest.explain import SessionSettings, explain, format_result
-from duly.apps.ingest.model import CaptureSession, ShiftEvent
+from duly.apps.ingest.model import MAX_IMAGES, CaptureSession, ShiftEvent
 from duly.apps.ingest.ocr.engine import EngineName, require_engine
 from duly.apps.ingest.reading import read_payload
+from duly.apps.ingest.service import Ingest, SessionService
 from duly.apps.ingest.states import States
 from duly.cli import ingest_days, ingest_read
 from duly.cli.database_call import call_as_api
@@ -52,7 +52,7 @@ WAIT_SECONDS_PER_IMAGE = 60.0
 STEPS = ("waiting for a worker", "processed by a worker")
 SessionId = Annotated[IdPrefix, id_argument("session")]
 ShowStep = Callable[[int, str], None]
-CreateSession = Callable[[Pool, str, int, ShowStep], Awaitable[CaptureSession]]
+CreateSession = Callable[[SessionService, int, ShowStep], Awaitable[CaptureSession]]
 
 
 @app.command("capture")
@@ -98,7 +98,7 @@ def list_sessions(user: Owner, limit: Limit = 20, cursor: Cursor = None, as_json
     """
     page = call_for_owner(
         user,
-        lambda pool, schema, user_id: service.list_sessions(pool, schema, user_id, cursor=cursor, limit=limit),
+        lambda ingest, user_id: ingest.sessions.list_sessions(user_id, cursor=cursor, limit=limit),
     )
     columns = ("id", "state", "created_at", "closed_at", "outcome", "schedule_date", "version", "error")
 
@@ -118,9 +118,10 @@ def show_session(session: SessionId, as_json: Json = False) -> None:
     schema = load_settings().db_schema
 
     async def fetch(pool: Pool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        session_id = await service.resolve_id(pool, schema, session)
-        found = await service.get_session(pool, schema, None, session_id)
-        images = await service.list_images(pool, schema, None, session_id)
+        sessions = Ingest(pool, schema).sessions
+        session_id = await sessions.resolve_id(session)
+        found = await sessions.get_session(None, session_id)
+        images = await sessions.list_images(None, session_id)
         return asdict(found), [asdict(image) for image in images]
 
     fields, images = call_as_api(fetch)
@@ -141,8 +142,9 @@ def show_timeline(session: SessionId, as_json: Json = False) -> None:
     schema = load_settings().db_schema
 
     async def fetch_page(pool: Pool, cursor: str | None) -> Page[Transition]:
-        session_id = await service.resolve_id(pool, schema, session)
-        return await service.list_transitions(pool, schema, None, session_id, cursor=cursor, limit=MAX_ROWS)
+        sessions = Ingest(pool, schema).sessions
+        session_id = await sessions.resolve_id(session)
+        return await sessions.list_transitions(None, session_id, cursor=cursor, limit=MAX_ROWS)
 
     print_timeline(fetch_page, as_json)
 
@@ -156,7 +158,7 @@ def explain_session(session: SessionId, as_json: Json = False) -> None:
     settings, zone = session_settings(load_settings()), UTC if as_json else None
 
     async def find_reason(pool: Pool) -> Explanation[Any]:
-        session_id = await service.resolve_id(pool, settings.schema, session)
+        session_id = await Ingest(pool, settings.schema).sessions.resolve_id(session)
         return await explain(pool, None, session_id, settings, zone=zone)
 
     print_explanation(call_as_api(find_reason), as_json)
@@ -173,16 +175,16 @@ def capture_data(fixture: Path, user: str, wait: float | None, as_json: bool) ->
     except InvalidArgument as error:
         raise InvalidArgument(f"{fixture}: {error}") from None
 
-    async def create(pool: Pool, schema: str, user_id: int, show_step: ShowStep) -> CaptureSession:  # noqa: ARG001
-        return await service.create_session(pool, schema, user_id, payload)
+    async def create(sessions: SessionService, user_id: int, show_step: ShowStep) -> CaptureSession:  # noqa: ARG001
+        return await sessions.create_session(user_id, payload)
 
     run_capture(create, 0, user, WAIT_SECONDS if wait is None else wait, as_json)
 
 
 def capture_photographs(images: Sequence[Path], user: str, wait: float | None, as_json: bool) -> None:
     """Capture a day from photographs."""
-    if len(images) > service.MAX_IMAGES:
-        raise InvalidArgument(f"{len(images)} photographs: a session takes at most {service.MAX_IMAGES}")
+    if len(images) > MAX_IMAGES:
+        raise InvalidArgument(f"{len(images)} photographs: a session takes at most {MAX_IMAGES}")
     cleaned = [clean_image(path) for path in images]
     settings = load_settings()
     if wait != 0:
@@ -190,12 +192,12 @@ def capture_photographs(images: Sequence[Path], user: str, wait: float | None, a
     require_database(settings)
     objects = open_object_store(settings)
 
-    async def create(pool: Pool, schema: str, user_id: int, show_step: ShowStep) -> CaptureSession:
-        session = await service.create_session(pool, schema, user_id)
+    async def create(sessions: SessionService, user_id: int, show_step: ShowStep) -> CaptureSession:
+        session = await sessions.create_session(user_id)
         for nth, image in enumerate(cleaned):
             show_step(nth, f"uploading {images[nth].name}")
-            await service.add_image(pool, schema, objects, user_id, session.id, image.data, image.suffix)
-        return await service.close_session(pool, schema, user_id, session.id)
+            await sessions.add_image(objects, user_id, session.id, image.data, image.suffix)
+        return await sessions.close_session(user_id, session.id)
 
     seconds = WAIT_SECONDS + len(images) * WAIT_SECONDS_PER_IMAGE if wait is None else wait
     run_capture(create, len(images), user, seconds, as_json)
@@ -223,21 +225,20 @@ def run_capture(create: CreateSession, images: int, user: str, wait_seconds: flo
     settings, schema = session_settings(loaded), loaded.db_schema
 
     async def run(pool: Pool) -> tuple[CaptureSession, str, list[ShiftEvent]]:
-        user_id = await find_telegram_id(pool, user)
+        ingest, user_id = Ingest(pool, schema), await find_telegram_id(pool, user)
         with step_progress(images + len(STEPS)) as show_step:
-            session = await create(pool, schema, user_id, show_step)
+            session = await create(ingest.sessions, user_id, show_step)
             if not as_json:
                 print(f"created   {session.id}", flush=True)
             session = await follow(
-                pool,
-                schema,
+                ingest.sessions,
                 session,
                 settings.states,
                 wait_seconds,
                 lambda step: show_step(images + step, STEPS[step]),
             )
         explanation = await explain(pool, user_id, session.id, settings, zone=None)
-        return session, explanation.sentence, await fetch_events(pool, schema, session)
+        return session, explanation.sentence, await fetch_events(ingest, session)
 
     session, sentence, events = call_as_api(run)
     is_done, is_failed = session.state == settings.states.done, session.state == settings.states.failed
@@ -257,8 +258,7 @@ def run_capture(create: CreateSession, images: int, user: str, wait_seconds: flo
 
 
 async def follow(
-    pool: Pool,
-    schema: str,
+    sessions: SessionService,
     session: CaptureSession,
     states: States,
     seconds: float,
@@ -270,15 +270,15 @@ async def follow(
         show_step(int(session.state == states.processing))
         await asyncio.sleep(min(pause, left))
         pause = min(2 * pause, MAX_POLL_SECONDS)
-        session = await service.get_session(pool, schema, session.user_id, session.id)
+        session = await sessions.get_session(session.user_id, session.id)
     return session
 
 
-async def fetch_events(pool: Pool, schema: str, session: CaptureSession) -> list[ShiftEvent]:
+async def fetch_events(ingest: Ingest, session: CaptureSession) -> list[ShiftEvent]:
     """Return the events that a session has written."""
     if not session.result or not session.result.get("events"):
         return []
-    return await service.list_all_events(pool, schema, session.user_id, captured_day(session), session.id)
+    return await ingest.days.list_all_events(session.user_id, captured_day(session), session.id)
 
 
 def captured_day(session: CaptureSession) -> date:

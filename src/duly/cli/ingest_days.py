@@ -7,8 +7,8 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from duly.apps.ingest import service
 from duly.apps.ingest.notifications import format_change
+from duly.apps.ingest.service import Ingest
 from duly.apps.ingest.shift import shift_from_json
 from duly.apps.ingest.spelling import parse_date
 from duly.cli.database_call import call_as_api
@@ -42,7 +42,7 @@ def show_day(day: Day, user: Owner, as_json: Json = False) -> None:
     Example: duly ingest day 2026-02-10 --user 42
     """
     parsed = parse_date("DATE", day)
-    found = call_for_owner(user, lambda pool, schema, user_id: service.get_day(pool, schema, user_id, parsed))
+    found = call_for_owner(user, lambda ingest, user_id: ingest.days.get_day(user_id, parsed))
     if as_json:
         print(to_json(asdict(found)))
         return
@@ -61,7 +61,7 @@ def list_versions(day: Day, user: Owner, limit: Limit = 20, cursor: Cursor = Non
     parsed = parse_date("DATE", day)
     page = call_for_owner(
         user,
-        lambda pool, schema, user_id: service.list_versions(pool, schema, user_id, parsed, cursor=cursor, limit=limit),
+        lambda ingest, user_id: ingest.days.list_versions(user_id, parsed, cursor=cursor, limit=limit),
     )
     print_page(
         page,
@@ -87,7 +87,7 @@ def show_diff(
     parsed = parse_date("DATE", day)
     changes = call_for_owner(
         user,
-        lambda pool, schema, user_id: service.compare_versions(pool, schema, user_id, parsed, before, after),
+        lambda ingest, user_id: ingest.days.compare_versions(user_id, parsed, before, after),
     )
     if as_json:
         print(to_json([change_to_document(change, parsed) for change in changes]))
@@ -105,7 +105,7 @@ def list_events(day: Day, user: Owner, limit: Limit = 100, cursor: Cursor = None
     parsed = parse_date("DATE", day)
     page = call_for_owner(
         user,
-        lambda pool, schema, user_id: service.list_events(pool, schema, user_id, parsed, cursor=cursor, limit=limit),
+        lambda ingest, user_id: ingest.days.list_events(user_id, parsed, cursor=cursor, limit=limit),
     )
     print_page(
         page,
@@ -129,9 +129,7 @@ def list_notifications(day: Day, user: Owner, limit: Limit = 100, cursor: Cursor
     parsed = parse_date("DATE", day)
     page = call_for_owner(
         user,
-        lambda pool, schema, user_id: service.list_notifications(
-            pool, schema, user_id, parsed, cursor=cursor, limit=limit
-        ),
+        lambda ingest, user_id: ingest.days.list_notifications(user_id, parsed, cursor=cursor, limit=limit),
     )
     print_page(
         page,
@@ -148,7 +146,7 @@ def replay_day(day: Day, user: Owner, as_json: Json = False) -> None:
     Example: duly ingest replay 2026-02-10 --user 42
     """
     parsed = parse_date("DATE", day)
-    replay = call_for_owner(user, lambda pool, schema, user_id: service.replay_day(pool, schema, user_id, parsed))
+    replay = call_for_owner(user, lambda ingest, user_id: ingest.days.replay_day(user_id, parsed))
     stored, rebuilt = replay.known, replay.shifts
     if as_json:
         document = {
@@ -178,11 +176,11 @@ def replay_day(day: Day, user: Owner, as_json: Json = False) -> None:
         sys.exit(DIFFERS)
 
 
-def call_for_owner(user: str, function: Callable[[Pool, str, int], Awaitable[Result]]) -> Result:
-    """Call a function about a user's days, with the schema of the ingest tables and the user's Telegram id."""
+def call_for_owner(user: str, function: Callable[[Ingest, int], Awaitable[Result]]) -> Result:
+    """Call a function with the operations of ingest and the user's Telegram id."""
     schema = load_settings().db_schema
 
     async def call(pool: Pool) -> Result:
-        return await function(pool, schema, await find_telegram_id(pool, user))
+        return await function(Ingest(pool, schema), await find_telegram_id(pool, user))
 
     return call_as_api(call)

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from duly.apps.ingest.ocr.reader import RecognisedDay
-from duly.apps.ingest.photographs import NO_DATE, OcrRunner
+from duly.apps.ingest.pages import NO_DATE
+from duly.apps.ingest.photographs import OcrRunner
 from duly.cli.options import Json
 from duly.cli.output import single_line, to_json
 from duly.cli.progress import step_progress

@@ -18,7 +18,7 @@ from duly.db.location import role_to_set
 from duly.executors.lifeline import exit_with_parent
 from duly.logging import configure_logs
 from duly.settings import Settings, load_settings
-from duly.wiring import check_input, find_session_results, load_app, works_of
+from duly.wiring import check_input, find_session_reports, load_app, works_of
 from duly.worker.runner import run_worker
 
 app = typer.Typer()
@@ -31,7 +31,7 @@ class Cycle:
     """The result of one cycle: the number of rows, and how each capture session ended."""
 
     rows: int
-    session_results: Sequence[str] = ()
+    session_reports: Sequence[str] = ()
     is_done: bool = True  # no lease was lost, and no error prevented work
 
 
@@ -62,7 +62,7 @@ def worker(
     if as_json:
         print(json.dumps({"rows": cycle.rows}))
     else:
-        for line in cycle.session_results:
+        for line in cycle.session_reports:
             print(f"duly: {line}")
         print(f"duly: {cycle.rows} rows in this cycle")
     if not cycle.is_done:
@@ -97,7 +97,7 @@ def run_configured_worker(
             role=choose_role(dsn, settings, names),
             once=once,
         )
-    results = find_session_results(works)
+    results = find_session_reports(works)
     return Cycle(rows, results.lines, results.is_settled) if results else Cycle(rows)
 
 

@@ -34,7 +34,9 @@ class Queries:
         except KeyError:
             raise AttributeError(f"no statement '-- name: {name}' in this file") from None
         # The text comes from a file of this package, never from a caller, which LiteralString is meant to prove.
-        return sql.SQL(cast("LiteralString", IDENTIFIER.sub(self._fill, statement)))
+        ready = sql.SQL(cast("LiteralString", IDENTIFIER.sub(self._fill, statement)))
+        self.__dict__[name] = ready  # the next access does not come here
+        return ready
 
     def _fill(self, match: re.Match[str]) -> str:
         name = match[1]

@@ -20,8 +20,8 @@ from pydantic import Field
 
 from duly.accounts.model import User
 from duly.accounts.service import create_calendar, find_calendar, revoke_calendar
-from duly.apps.ingest.model import KnownDay
-from duly.apps.ingest.service import list_days
+from duly.apps.ingest.day_history import DayHistory
+from duly.apps.ingest.model import DaySnapshot
 from duly.apps.ingest.shift import shift_from_json
 from duly.apps.scheduler import service
 from duly.apps.scheduler.calendar import (
@@ -38,7 +38,6 @@ from duly.apps.scheduler.model import Run, Schedule
 from duly.apps.scheduler.planning import Firing
 from duly.apps.scheduler.wallclock import parse_zone, to_instant
 from duly.db.clock import get_current_time
-from duly.db.pool import Pool
 from duly.errors import InvalidArgument, NotFound, NotMigrated, RateLimited, Unavailable, Unexpected
 from duly.http.dependencies import PoolDep, SchemaDep
 from duly.http.problems import problem_responses
@@ -124,7 +123,7 @@ async def get_calendar(
     runs = await service.list_runs(
         pool, person.id, between=(at - MAX_PERIOD_LENGTH, at + FEED_FUTURE), limit=MAX_EVENTS
     )
-    days = await list_nearest_days(pool, schema, person, at)
+    days = await list_nearest_days(DayHistory(pool, schema), person, at)
     shifts = shift_appointments(days, person.zone)  # a generator, consumed in the thread
     feed = await asyncio.to_thread(render_feed, list(schedules), list(runs.items), shifts, at)
     tag = f'"{sha256(feed).hexdigest()[:32]}"'
@@ -134,21 +133,21 @@ async def get_calendar(
     return Response(feed, headers=headers, media_type=CALENDAR_TYPE)
 
 
-async def list_nearest_days(pool: Pool, schema: str, person: User, at: datetime) -> list[KnownDay]:
+async def list_nearest_days(history: DayHistory, person: User, at: datetime) -> list[DaySnapshot]:
     """List the days of a person's Telegram id, the nearest first, until they have as many shifts as a feed can have.
 
     Returns nothing when the API may not read the ingest tables.
     """
     if person.telegram_id is None:
         return []
-    today, days = at.date(), list[KnownDay]()
+    today, days = at.date(), list[DaySnapshot]()
     try:
         for reach in range(0, FEED_FUTURE.days + 1, DAYS_PER_QUERY):  # all days nearer than this are loaded
             near = (day for day in days if abs((day.schedule_date - today).days) <= reach - DISTANCE_ERROR_DAYS)
             if sum(len(day.snapshot_payload) for day in near) >= MAX_EVENTS:
                 break
             for first, last in date_ranges(today, reach, at):
-                days += await list_days(pool, schema, person.telegram_id, first, last, limit=DAYS_PER_QUERY)
+                days += await history.list_days(person.telegram_id, first, last, limit=DAYS_PER_QUERY)
     except (errors.InsufficientPrivilege, errors.UndefinedTable, errors.UndefinedColumn):
         return []  # the tables belong to a backend
     return days
@@ -166,14 +165,14 @@ def date_ranges(today: date, reach: int, at: datetime) -> Iterator[tuple[date, d
             yield first, last
 
 
-def shift_appointments(days: Sequence[KnownDay], zone: str) -> Iterator[Appointment]:
+def shift_appointments(days: Sequence[DaySnapshot], zone: str) -> Iterator[Appointment]:
     """Yield the shifts of several days as appointments."""
     user_zone = parse_zone("user.zone", zone)
     for day in days:
         yield from day_appointments(day, user_zone)
 
 
-def day_appointments(day: KnownDay, zone: ZoneInfo) -> Iterator[Appointment]:
+def day_appointments(day: DaySnapshot, zone: ZoneInfo) -> Iterator[Appointment]:
     """Yield the shifts of a day; an appointment keeps its uid while customer and location stay the same."""
     counts = Counter[str]()
     for shift in day.snapshot_payload:

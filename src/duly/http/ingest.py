@@ -13,8 +13,8 @@ from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response, st
 from pydantic import BeforeValidator, Field
 
 from duly.accounts.service import find_user
-from duly.apps.ingest import service
 from duly.apps.ingest.model import CaptureSession
+from duly.apps.ingest.service import Ingest
 from duly.apps.ingest.spelling import parse_date
 from duly.db.pool import Pool
 from duly.errors import (
@@ -93,6 +93,12 @@ def check_written_date(value: object) -> object:
         raise ValueError(str(error).removeprefix("date: ")) from None
 
 
+def bind_ingest(pool: PoolDep, schema: SchemaDep) -> Ingest:
+    """Return the operations of ingest on this installation's tables."""
+    return Ingest(pool, schema)
+
+
+IngestDep: TypeAlias = Annotated[Ingest, Depends(bind_ingest)]
 Reader: TypeAlias = Annotated[int, Depends(ingest_reader)]
 Writer: TypeAlias = Annotated[int, Depends(ingest_writer)]
 SessionId: TypeAlias = Annotated[UUID, Path(description="The session's id.")]
@@ -272,36 +278,35 @@ EMPTY_SESSION = SessionRequest()
 )
 async def create_session(
     user_id: Writer,
-    pool: PoolDep,
-    schema: SchemaDep,
+    ingest: IngestDep,
     response: Response,
     body: Annotated[SessionRequest, Body()] = EMPTY_SESSION,
 ) -> SessionResponse:
     """With a payload it is complete at once, else it waits for images; needs the scope `ingest:write`."""
-    session = await service.create_session(pool, schema, user_id, body.payload)
+    session = await ingest.sessions.create_session(user_id, body.payload)
     response.headers["Location"] = f"/v1/ingest/sessions/{session.id}"
     return to_session_response(session, [])
 
 
 @sessions.get("", operation_id="list_sessions", summary="List sessions, the newest first")
-async def list_sessions(query: Pages, user_id: Reader, pool: PoolDep, schema: SchemaDep) -> SessionPage:
+async def list_sessions(query: Pages, user_id: Reader, ingest: IngestDep) -> SessionPage:
     """One's own; needs the scope `ingest:read`."""
-    page = await service.list_sessions(pool, schema, user_id, cursor=query.next, limit=query.limit)
+    page = await ingest.sessions.list_sessions(user_id, cursor=query.next, limit=query.limit)
     return SessionPage.model_validate(page)
 
 
 @sessions.get("/{session_id}", operation_id="get_session", summary="Show a session")
-async def get_session(session_id: SessionId, user_id: Reader, pool: PoolDep, schema: SchemaDep) -> SessionResponse:
+async def get_session(session_id: SessionId, user_id: Reader, ingest: IngestDep) -> SessionResponse:
     """Its state, its result and its images; needs the scope `ingest:read`."""
-    return await load_session_response(pool, schema, await service.get_session(pool, schema, user_id, session_id))
+    return await load_session_response(ingest, await ingest.sessions.get_session(user_id, session_id))
 
 
 @sessions.get("/{session_id}/timeline", operation_id="list_session_events", summary="List the events of a session")
 async def list_session_events(
-    session_id: SessionId, query: Pages, user_id: Reader, pool: PoolDep, schema: SchemaDep
+    session_id: SessionId, query: Pages, user_id: Reader, ingest: IngestDep
 ) -> SessionTransitionPage:
     """In order; needs the scope `ingest:read`."""
-    page = await service.list_transitions(pool, schema, user_id, session_id, cursor=query.next, limit=query.limit)
+    page = await ingest.sessions.list_transitions(user_id, session_id, cursor=query.next, limit=query.limit)
     return SessionTransitionPage.model_validate(page)
 
 
@@ -333,15 +338,14 @@ async def add_session_image(
     request: Request,
     session_id: SessionId,
     user_id: Writer,
-    pool: PoolDep,
+    ingest: IngestDep,
     objects: ObjectStoreDep,
-    schema: SchemaDep,
     image_decoder: ImageDecoderDep,
 ) -> SessionImageResponse:
     """While it is open; needs the scope `ingest:write`."""
     data = extract_file(request.headers.get("content-type"), await request.body(), FILE_FIELD)
     screenshot = await decode_image(image_decoder, clean_screenshot, data)
-    image = await service.add_image(pool, schema, objects, user_id, session_id, screenshot.data, screenshot.suffix)
+    image = await ingest.sessions.add_image(objects, user_id, session_id, screenshot.data, screenshot.suffix)
     return SessionImageResponse.model_validate(image)
 
 
@@ -351,26 +355,24 @@ async def add_session_image(
     summary="Close a session",
     responses=problem_responses(RateLimited),
 )
-async def close_session(session_id: SessionId, user_id: Writer, pool: PoolDep, schema: SchemaDep) -> SessionResponse:
+async def close_session(session_id: SessionId, user_id: Writer, ingest: IngestDep) -> SessionResponse:
     """It accepts no more images then; closing it again has no effect; needs the scope `ingest:write`."""
-    return await load_session_response(pool, schema, await service.close_session(pool, schema, user_id, session_id))
+    return await load_session_response(ingest, await ingest.sessions.close_session(user_id, session_id))
 
 
 # Days -----------------------------------------------------------------------------------------------------------------
 
 
 @days.get("/{date}", operation_id="get_day", summary="Show a day")
-async def get_day(day: Day, user_id: Reader, pool: PoolDep, schema: SchemaDep) -> DayResponse:
+async def get_day(day: Day, user_id: Reader, ingest: IngestDep) -> DayResponse:
     """Its current version; needs the scope `ingest:read`."""
-    return DayResponse.model_validate(await service.get_day(pool, schema, user_id, day))
+    return DayResponse.model_validate(await ingest.days.get_day(user_id, day))
 
 
 @days.get("/{date}/versions", operation_id="list_day_versions", summary="List the versions of a day")
-async def list_day_versions(
-    day: Day, query: Pages, user_id: Reader, pool: PoolDep, schema: SchemaDep
-) -> DayVersionPage:
+async def list_day_versions(day: Day, query: Pages, user_id: Reader, ingest: IngestDep) -> DayVersionPage:
     """In order, without payloads; needs the scope `ingest:read`."""
-    page = await service.list_versions(pool, schema, user_id, day, cursor=query.next, limit=query.limit)
+    page = await ingest.days.list_versions(user_id, day, cursor=query.next, limit=query.limit)
     return DayVersionPage.model_validate(page)
 
 
@@ -379,35 +381,32 @@ async def get_day_version(
     day: Day,
     version: Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of the version.")],
     user_id: Reader,
-    pool: PoolDep,
-    schema: SchemaDep,
+    ingest: IngestDep,
 ) -> DayVersionResponse:
     """With its payload; needs the scope `ingest:read`."""
-    return DayVersionResponse.model_validate(await service.get_version(pool, schema, user_id, day, version))
+    return DayVersionResponse.model_validate(await ingest.days.get_version(user_id, day, version))
 
 
 @days.get("/{date}/events", operation_id="list_day_events", summary="List the changes of a day")
-async def list_day_events(day: Day, query: Pages, user_id: Reader, pool: PoolDep, schema: SchemaDep) -> DayEventPage:
+async def list_day_events(day: Day, query: Pages, user_id: Reader, ingest: IngestDep) -> DayEventPage:
     """Shift by shift, in order; needs the scope `ingest:read`."""
-    page = await service.list_events(pool, schema, user_id, day, cursor=query.next, limit=query.limit)
+    page = await ingest.days.list_events(user_id, day, cursor=query.next, limit=query.limit)
     return DayEventPage.model_validate(page)
 
 
 @days.get("/{date}/notifications", operation_id="list_day_notifications", summary="List the messages about a day")
-async def list_day_notifications(
-    day: Day, query: Pages, user_id: Reader, pool: PoolDep, schema: SchemaDep
-) -> NotificationPage:
+async def list_day_notifications(day: Day, query: Pages, user_id: Reader, ingest: IngestDep) -> NotificationPage:
     """Sent or pending, in the order of delivery; needs the scope `ingest:read`."""
-    page = await service.list_notifications(pool, schema, user_id, day, cursor=query.next, limit=query.limit)
+    page = await ingest.days.list_notifications(user_id, day, cursor=query.next, limit=query.limit)
     return NotificationPage.model_validate(page)
 
 
 # Conversions ----------------------------------------------------------------------------------------------------------
 
 
-async def load_session_response(pool: Pool, schema: str, session: CaptureSession) -> SessionResponse:
+async def load_session_response(ingest: Ingest, session: CaptureSession) -> SessionResponse:
     """Load the images of a session and convert both."""
-    images = await service.list_images(pool, schema, session.user_id, session.id)
+    images = await ingest.sessions.list_images(session.user_id, session.id)
     return to_session_response(session, images)
 
 

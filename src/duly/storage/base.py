@@ -49,7 +49,7 @@ class ObjectStore:
         return False
 
     async def exists(self, name: str) -> bool:
-        """Is there an object under this name?"""
+        """Return whether there is an object under this name."""
         with suppress(NotFound), self.translate_errors(check_name(name)):
             await head_async(self.backend.store, name)
             return True

@@ -14,7 +14,7 @@ from aiohttp import ClientError, ClientResponseError
 
 from duly.accounts import User
 from duly.apps.ingest import image_intake
-from duly.apps.ingest.service import MAX_IMAGES
+from duly.apps.ingest.model import MAX_IMAGES
 from duly.crashpoint import crashpoint
 from duly.errors import InvalidArgument, Misconfigured, TooLarge, Unavailable
 from duly.executors.images import decode_image
@@ -43,9 +43,7 @@ class TemporaryFailure(Exception):
 
 async def start_session(message: Message, services: Services, person: User) -> None:
     """Open a session, or continue the open one."""
-    begun = await image_intake.open_session(
-        services.pool, services.schema, require_telegram_id(person), session_id_for(services, message)
-    )
+    begun = await services.ingest.intake.open_session(require_telegram_id(person), session_id_for(services, message))
     crashpoint("after_work")
     if isinstance(begun, Created):
         text = translate(person.language, "session_opened")
@@ -58,9 +56,7 @@ async def start_session(message: Message, services: Services, person: User) -> N
 
 async def finish_session(message: Message, services: Services, person: User) -> None:
     """Close the open session, unless it has no image."""
-    found = await image_intake.close_open_session(
-        services.pool, services.schema, require_telegram_id(person), message.message_id
-    )
+    found = await services.ingest.intake.close_open_session(require_telegram_id(person), message.message_id)
     crashpoint("after_work")
     if found is None:
         text = translate(person.language, "no_open_session")
@@ -116,17 +112,15 @@ async def receive_image_once(
     """Download, clean and store an image, unless this message was processed before."""
     user_id = require_telegram_id(person)
     name = f"screenshots/{user_id}/telegram/{services.bot.id}-{message.message_id}"
-    if found := await image_intake.find_received(services.pool, services.schema, user_id, name, message.message_id):
+    if found := await services.ingest.intake.find_received(user_id, name, message.message_id):
         return found
     clean = await clean_image(services, await fetch(services, document))
     photograph = image_intake.Photograph(name, message.message_id, clean.data, clean.suffix)
     try:
-        await image_intake.store_photograph(services.objects, photograph)
+        await services.objects.put(photograph.r2_key, photograph.data)
     except (Unavailable, Misconfigured) as error:
         raise TemporaryFailure(str(error)) from None
-    creation = await image_intake.add_photograph(
-        services.pool,
-        services.schema,
+    creation = await services.ingest.intake.add_photograph(
         services.objects,
         user_id,
         photograph,

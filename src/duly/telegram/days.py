@@ -10,7 +10,6 @@ from aiogram.filters import Command
 from aiogram.types import Message
 
 from duly.accounts import User
-from duly.apps.ingest import service as ingest
 from duly.apps.ingest.shift import is_cancellation_word, shift_from_json
 from duly.apps.scheduler import service as scheduler
 from duly.apps.scheduler.model import Run, RunStatus, Upcoming
@@ -50,7 +49,7 @@ async def shift_lines(services: Services, person: User, day: date) -> list[str]:
     """Format the shifts of a day, one line each."""
     assert person.telegram_id is not None, "the person was found by it"
     try:
-        known = await ingest.get_day(services.pool, services.schema, person.telegram_id, day)
+        known = await services.ingest.days.get_day(person.telegram_id, day)
     except NotFound:
         return [translate(person.language, "day_unknown")]
     return [shift_line(each, person.language) for each in known.snapshot_payload] or [

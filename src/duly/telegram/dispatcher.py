@@ -21,6 +21,7 @@ from aiogram.types import BotCommand, Update
 from psycopg import InterfaceError, OperationalError
 from pydantic import ValidationError
 
+from duly.apps.ingest.service import Ingest
 from duly.crashpoint import crashpoint
 from duly.db.pool import Pool
 from duly.errors import Unavailable
@@ -171,7 +172,7 @@ async def open_dispatcher(settings: Settings, pool: Pool, objects: ObjectStore) 
                     pool=pool,
                     objects=objects,
                     image_decoder=image_decoder,
-                    schema=settings.db_schema,
+                    ingest=Ingest(pool, settings.db_schema),
                     token=token,
                     allowed_ids=frozenset(map(int, filter(None, settings.telegram_allowed.split(",")))),
                     accepts_new_users=settings.telegram_newcomers,

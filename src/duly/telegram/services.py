@@ -7,6 +7,7 @@ from typing import TypeVar
 from aiogram import Bot
 from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
 
+from duly.apps.ingest.service import Ingest
 from duly.db.pool import Pool
 from duly.executors.process_pool import ProcessPool
 from duly.logging import get_log
@@ -29,7 +30,7 @@ class Services:
     pool: Pool
     objects: ObjectStore
     image_decoder: ProcessPool  # decode untrusted images
-    schema: str  # of the ingest tables
+    ingest: Ingest
     token: str = field(repr=False)  # signs buttons and links
     allowed_ids: frozenset[int] = frozenset()  # Telegram ids; empty: all
     accepts_new_users: bool = True

@@ -18,10 +18,9 @@ from psycopg.conninfo import make_conninfo
 
 from duly.accounts.service import change_user
 from duly.apps.ingest.canonical import MAX_ENTRIES, MAX_NAME_LENGTH
-from duly.apps.ingest.options import CaptureOptions
 from duly.apps.ingest.reading import FixtureReader
 from duly.apps.ingest.service import MAX_IMAGES
-from duly.apps.ingest.work import CaptureWork
+from duly.apps.ingest.work import CaptureOptions, CaptureWork
 from duly.db.migrations import Names
 from duly.http.problems import MEDIA_TYPE
 from duly.http.request_limits import MAX_BODY_BYTES

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from duly.apps.ingest.ocr.block_fields import RecognisedShift
-from duly.apps.ingest.ocr.letters import fold
+from duly.apps.ingest.ocr.letters import fold, known_words
 from duly.apps.ingest.ocr.reader import RecognisedDay
-from duly.apps.ingest.ocr.word_list import known_words
 from tools.schedule_images import Plan, plan_all, plan_some, render
 from tools.schedule_images.damages import DAMAGES
 from tools.schedule_images.fonts import FAMILIES, MissingFonts, missing_fonts

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 from icalendar import Calendar
 
-from duly.apps.ingest.model import KnownDay
-from duly.apps.ingest.service import list_days
+from duly.apps.ingest.day_history import DayHistory
+from duly.apps.ingest.model import DaySnapshot
 from duly.apps.scheduler.calendar import MAX_EVENTS, MAX_PAST_EVENTS, Appointment, upcoming_firings
 from duly.apps.scheduler.model import RunStatus
 from duly.http.calendar import render_feed
@@ -108,13 +108,13 @@ def test_of_more_events_than_there_is_room_for_the_farthest_in_time_leave_whatev
 def test_days_that_a_calendar_has_no_room_for_are_not_read(
     env: ApiEnvironment, anna: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = list[KnownDay]()
+    read, list_days = list[DaySnapshot](), DayHistory.list_days
 
-    async def noted(*asked: Any, **more: Any) -> Sequence[KnownDay]:
+    async def noted(*asked: Any, **more: Any) -> Sequence[DaySnapshot]:
         read.extend(found := await list_days(*asked, **more))
         return found
 
-    monkeypatch.setattr("duly.http.calendar.list_days", noted)
+    monkeypatch.setattr(DayHistory, "list_days", noted)
     env.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
     shift = json.loads(SHIFTS)[0]
     shifts = [{**shift, "start": f"{nth % 24:02}:{nth // 24:02}", "end": "24:00"} for nth in range(200)]

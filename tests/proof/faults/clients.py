@@ -26,7 +26,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 
-from duly.apps.ingest import service as ingest
+from duly.apps.ingest.service import Ingest
 from duly.apps.posts import service as posts
 from duly.apps.posts.model import Intent
 from duly.apps.scheduler import service as scheduler
@@ -175,7 +175,9 @@ class Client:
             for nth, who in enumerate(several)
         ]
         day = {"schedule_date": f"2026-02-{self.chance.randint(10, 12)}", "entries": entries}
-        made = await self.until_answered("capture", lambda: ingest.create_session(self.pool, INGEST, user, day))
+        made = await self.until_answered(
+            "capture", lambda: Ingest(self.pool, INGEST).sessions.create_session(user, day)
+        )
         self.note("capture", id=made.id, user=user)
 
     # Answers ----------------------------------------------------------------------------------------------------------

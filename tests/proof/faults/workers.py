@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from duly.apps.ingest.options import CaptureOptions
 from duly.apps.ingest.reading import FixtureReader
-from duly.apps.ingest.work import CaptureWork
+from duly.apps.ingest.work import CaptureOptions, CaptureWork
 from duly.apps.posts.reading import Reading
 from duly.apps.posts.rules import RulesAnalyzer, fallback_reading
 from duly.apps.posts.work import PostWork

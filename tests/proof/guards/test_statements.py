@@ -15,12 +15,12 @@ import pytest
 from psycopg import AsyncConnection, sql
 from psycopg.conninfo import make_conninfo
 
-from duly.apps.ingest import repository as capture_store
-from duly.apps.ingest import settlement as capture_settlement
 from duly.apps.ingest.canonical import canonicalize
-from duly.apps.ingest.day import Day, apply_snapshot
+from duly.apps.ingest.day import Day, apply_capture
 from duly.apps.ingest.explain import SessionSettings
 from duly.apps.ingest.explain import find_situation as find_session_situation
+from duly.apps.ingest.repository import SessionTables
+from duly.apps.ingest.settlement import SettledCapture, SettlementTables
 from duly.apps.posts.alerts import claim_objectives
 from duly.apps.posts.explain import find_situation as find_post_situation
 from duly.apps.scheduler import repository as schedule_store
@@ -546,7 +546,7 @@ async def test_closing_sessions_passes_over_what_is_looked_at(admin: Admin, work
     )
     move_clock(admin, 100)
     with looked_at(admin, "schedule_ingest.capture_session"):
-        assert await capture_store.close_idle(worker, "schedule_ingest", pending="pending", idle_seconds=60) == 1
+        assert await SessionTables().close_idle(worker, idle_seconds=60) == 1
 
 
 @guards("owner of add_further_days in apps/ingest/settlement.sql")
@@ -554,16 +554,14 @@ async def test_only_who_settled_a_session_adds_its_further_days(admin: Admin, wo
     admin.execute("insert into schedule_ingest.capture_session (user_id, closed_at) values (42, duly.clock())")
     (lease,) = await claim(worker, HELD["capture"].table, "worker-1", lease_seconds=LEASE)
     seen = canonicalize({"schedule_date": "2026-09-07", "entries": []})
-    step = apply_snapshot(Day(42, seen.schedule_date), lease.key, seen, summary_threshold=3)
-    taken = capture_settlement.SettledCapture(
-        lease, step, seen.payload, {}, [canonicalize({"schedule_date": "2026-09-08"})]
-    )
+    step = apply_capture(Day(42, seen.schedule_date), lease.key, seen, summary_threshold=3)
+    taken = SettledCapture(lease, step, seen.payload, {}, [canonicalize({"schedule_date": "2026-09-08"})])
     lost = replace(taken, lease=Lease(lease.table, "worker-2/lost", lease.row, lease.sent_at))
-    assert await capture_settlement.add_further_days(worker, "schedule_ingest", [taken]) == 0  # not settled yet
+    assert await SettlementTables().add_further_days(worker, [taken]) == 0  # not settled yet
     await settle_many(worker, [lease], "done")
-    assert await capture_settlement.add_further_days(worker, "schedule_ingest", [lost]) == 0
-    assert await capture_settlement.add_further_days(worker, "schedule_ingest", [taken]) == 1
-    assert await capture_settlement.add_further_days(worker, "schedule_ingest", [taken]) == 0  # it is there
+    assert await SettlementTables().add_further_days(worker, [lost]) == 0
+    assert await SettlementTables().add_further_days(worker, [taken]) == 1
+    assert await SettlementTables().add_further_days(worker, [taken]) == 0  # it is there
 
 
 # Schedules ------------------------------------------------------------------------------------------------------------

@@ -3,13 +3,13 @@
 from random import Random
 from uuid import uuid4
 
-from duly.apps.ingest import repository
 from duly.apps.ingest.explain import SessionReason, explain
+from duly.apps.ingest.repository import SessionTables
 from duly.apps.ingest.states import capture_session
 from duly.db.pool import Pool
 from duly.lease.operations import claim
 from tests.support.explain.staff import NAMES, begin_anew, free_of, hire_some, locking_some
-from tests.support.ingest.actions import ANNA, LEASE, SCHEMA, CaptureActions
+from tests.support.ingest.actions import ANNA, LEASE, CaptureActions
 
 IDLE_SECONDS = 25.0
 SESSIONS = capture_session(lease_seconds=300)
@@ -61,17 +61,17 @@ async def make_session(random: Random, captures: CaptureActions) -> None:
     key = await captures.open()
     for _ in range(random.randint(0, 2)):
         async with captures.api.transaction():
-            await repository.lock_open_session(captures.api, SCHEMA, ANNA, key)
-            await repository.add_image(captures.api, SCHEMA, key, f"k/{uuid4()}")
+            await SessionTables().lock_open_session(captures.api, ANNA, key)
+            await SessionTables().add_image(captures.api, key, f"k/{uuid4()}")
     if random.random() < 0.4:
-        await repository.close_session(captures.api, SCHEMA, ANNA, key)
+        await SessionTables().close_session(captures.api, ANNA, key)
 
 
 async def closed_as_idle(captures: CaptureActions) -> set[object]:
     """Return the sessions that the next poll of a worker closes; it is rolled back."""
     before = set(captures.values("select id from schedule_ingest.capture_session where closed_at is not null"))
     async with captures.worker.transaction(force_rollback=True):
-        await repository.close_idle(captures.worker, SCHEMA, pending="pending", idle_seconds=IDLE_SECONDS, limit=100)
+        await SessionTables().close_idle(captures.worker, idle_seconds=IDLE_SECONDS, limit=100)
         rows = await captures.worker.execute(
             "select id from schedule_ingest.capture_session where closed_at is not null"
         )

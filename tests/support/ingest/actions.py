@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from duly.apps.ingest import repository
 from duly.apps.ingest.diff import replay
-from duly.apps.ingest.options import CaptureOptions
 from duly.apps.ingest.reading import CaptureInput, FixtureReader, Reader, read_capture
+from duly.apps.ingest.repository import SessionTables
 from duly.apps.ingest.shift import Shift, shift_from_json
-from duly.apps.ingest.work import CaptureWork
+from duly.apps.ingest.work import CaptureOptions, CaptureWork
 from duly.canonical_json import Json
 from duly.launcher import ROOT
 from duly.lease.operations import Lease
@@ -49,11 +48,11 @@ class CaptureActions(Actions):
 
     async def create(self, *days: Mapping[str, Json], user: int = ANNA) -> list[UUID]:
         """Create a session for each day, which is given as data; return their ids."""
-        return [(await repository.add_session(self.api, SCHEMA, user, day)).id for day in days]
+        return [(await SessionTables().add_session(self.api, user, day)).id for day in days]
 
     async def open(self, user: int = ANNA) -> UUID:
         """Open a session that waits for images; return its id."""
-        return (await repository.add_session(self.api, SCHEMA, user)).id
+        return (await SessionTables().add_session(self.api, user)).id
 
     async def claim(self, work: CaptureWork | None = None, limit: int = 1, owner: str = "worker-1") -> list[Lease]:
         """Claim under the name that every container gives its worker."""

@@ -11,4 +11,13 @@
 
 Hash, stored snapshot and diff all use the canonical form of a day. A new version is written exactly when it changed;
 replaying a day's events over an empty day rebuilds its snapshot. Only one worker writes a person's day at a time.
+
+To follow a capture, read in this order:
+
+    create        service, image_intake (a bot's images), repository
+    claim         work, states
+    read          reading, photographs, ocr/ (from `ocr.reader.recognise` on), pages, aggregate
+    canonical     canonical, spelling, shift, labels
+    settle        recording, settlement, day, diff, notifications, messages
+    look back     day_history, explain
 """

@@ -1,4 +1,4 @@
-"""Canonicalize the payload of a day; hash, snapshot and diff all use this form.
+"""Canonicalize the payload of a day; hash, stored snapshot and diff all use this form.
 
 Times are HH:MM, texts have one spelling, names one casing, entries one order, and equal entries are merged. Unknown
 keys are kept, normalized and hashed: they can lead to a new version, never to an event. Canonicalizing is idempotent,
@@ -25,7 +25,7 @@ Entry = Mapping[str, Json]
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class CanonicalDay:
     """What a capture shows of a day, in canonical form."""
 
     schedule_date: date
@@ -34,14 +34,14 @@ class Snapshot:
     shifts: tuple[Shift, ...]
 
 
-def canonicalize(payload: object) -> Snapshot:
+def canonicalize(payload: object) -> CanonicalDay:
     """Return the canonical form of a payload; InvalidArgument names the path of an invalid value."""
     found = checked_json(payload)
     schedule_date = parse_date("schedule_date", found.get("schedule_date"))
     entries = canonical_entries(found.get("entries"))
     rest = {key: normalize_texts(value) for key, value in found.items() if key not in ("schedule_date", "entries")}
     canonical: dict[str, Json] = {**rest, "schedule_date": schedule_date.isoformat(), "entries": entries}
-    return Snapshot(
+    return CanonicalDay(
         schedule_date, canonical, checked_json_digest(canonical), shifts_from_entries(cast("Sequence[Entry]", entries))
     )
 

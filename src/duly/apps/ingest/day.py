@@ -6,13 +6,15 @@ from datetime import date
 from typing import Any
 from uuid import UUID
 
-from duly.apps.ingest.canonical import CANONICALIZER, Snapshot, canonicalize
+from duly.apps.ingest.canonical import CANONICALIZER, CanonicalDay, canonicalize
 from duly.apps.ingest.diff import diff, keep_equivalent_shifts
 from duly.apps.ingest.notifications import Event, Notification, build_events, build_notifications
 from duly.apps.ingest.shift import ComparisonKey, Shift, shift_from_json
 from duly.apps.ingest.spelling import comparable_words
 from duly.canonical_json import Json
 from duly.errors import InvalidArgument
+
+DayKey = tuple[int, date]  # user_id, schedule_date
 
 
 @dataclass(frozen=True)
@@ -51,26 +53,26 @@ class DayChange:
         return self.after.version > self.before.version
 
 
-def apply_snapshot(
+def apply_capture(
     day: Day,
     session_id: UUID,
-    snapshot: Snapshot,
+    captured: CanonicalDay,
     *,
     summary_threshold: int,
     existing_events: Collection[UUID] = (),
     has_events: bool = True,
     has_notifications: bool = True,
 ) -> DayChange:
-    """Return the change from what is known to a snapshot; the same snapshot again changes nothing.
+    """Return the change from what is known to what was captured; the same day again changes nothing.
 
     `existing_events` would be rejected by the contract's unique key: they are neither written nor notified.
     `has_events` and `has_notifications` say whether the installation has tables for them.
     """
-    is_same = day.payload_hash == snapshot.payload_hash
+    is_same = day.payload_hash == captured.payload_hash
     if is_same and (day.shifts is not None or not has_events):
         return DayChange(day, day, [], [])
     known = day.shifts or ()
-    shifts = keep_equivalent_shifts(known, snapshot.shifts)
+    shifts = keep_equivalent_shifts(known, captured.shifts)
     changes = build_events(session_id, diff(known, shifts), day.stored_forms) if has_events else []
     events = [event for event in changes if event.id not in existing_events]
     notified = [event for event in events if has_notifications and not _is_in_version(day, event)]
@@ -78,13 +80,13 @@ def apply_snapshot(
     after = replace(
         day,
         version=day.version if is_same else day.version + 1,
-        payload_hash=snapshot.payload_hash,
+        payload_hash=captured.payload_hash,
         shifts=shifts,
         events=day.events + len(events),
         canonicalizer=day.canonicalizer if stored_forms else CANONICALIZER,
         stored_forms=stored_forms,
         version_keys=frozenset(),
-        payload=snapshot.payload,
+        payload=captured.payload,
     )
     notifications = build_notifications(
         day.user_id,
@@ -116,7 +118,7 @@ def day_from_row(row: Mapping[str, Any]) -> Day:
         try:
             again = canonicalize(row["payload"])
         except InvalidArgument:
-            payload_hash = None  # another program's payload, which cannot be compared: any snapshot is new
+            payload_hash = None  # another program's payload, which cannot be compared: any captured day is new
         else:
             payload = again.payload
             if row["is_foreign"]:

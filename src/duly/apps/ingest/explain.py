@@ -13,7 +13,7 @@ from uuid import UUID
 
 from duly.apps.ingest.model import CaptureOutcome
 from duly.apps.ingest.reading import Input
-from duly.apps.ingest.session_results import format_other_days
+from duly.apps.ingest.session_reports import format_other_days
 from duly.apps.ingest.states import DEFAULT_SCHEMA, States, capture_session
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
@@ -195,13 +195,14 @@ def format_result(result: Mapping[str, Any] | None) -> str:
     if not result or "schedule_date" not in result:
         return "the program that finished it recorded no result"
     source = next((text for name, text in INPUTS.items() if name == result.get("input")), "an unknown source")
+    rest = format_unseen(result) + format_other_days(result) + format_notes(result)
     if result.get("outcome") != CaptureOutcome.CHANGED:
-        unchanged = f"{result['schedule_date']} is unchanged, version {result.get('version')}, according to {source}"
-        return unchanged + format_unseen(result) + format_other_days(result) + format_notes(result)
+        return f"{result['schedule_date']} is unchanged, version {result.get('version')}, according to {source}{rest}"
     events = pluralize(int(result.get("events") or 0), "event", "events")
     messages = pluralize(int(result.get("notifications") or 0), "message", "messages")
-    changed = f"{result['schedule_date']} has version {result.get('version')}, {events} and {messages}, from {source}"
-    return changed + format_unseen(result) + format_other_days(result) + format_notes(result)
+    return (
+        f"{result['schedule_date']} has version {result.get('version')}, {events} and {messages}, from {source}{rest}"
+    )
 
 
 def format_notes(result: Mapping[str, Any]) -> str:
@@ -290,16 +291,6 @@ def describe_slots_taken(session: SessionSituation) -> str:
     )
 
 
-def describe_locked(session: SessionSituation) -> str:
-    """Describe a due session whose row is locked."""
-    return f"{describe_due(session)}, and {LOCKED}."
-
-
-def describe_behind(session: SessionSituation) -> str:
-    """Describe a due session behind others."""
-    return f"{describe_due(session)}, and {format_ahead(session.ahead, 'session', 'sessions')}."
-
-
 CAUSES: Sequence[Cause[SessionReason, SessionSituation]] = (
     # Done or failed.
     Cause(
@@ -346,9 +337,13 @@ CAUSES: Sequence[Cause[SessionReason, SessionSituation]] = (
     Cause(
         SessionReason.LOCKED,
         lambda session: session.is_locked or (not session.is_next and not session.ahead),
-        describe_locked,
+        lambda session: f"{describe_due(session)}, and {LOCKED}.",
     ),
-    Cause(SessionReason.BEHIND_OTHERS, lambda session: not session.is_next, describe_behind),
+    Cause(
+        SessionReason.BEHIND_OTHERS,
+        lambda session: not session.is_next,
+        lambda session: f"{describe_due(session)}, and {format_ahead(session.ahead, 'session', 'sessions')}.",
+    ),
     # Closed, and next to be claimed.
     Cause(SessionReason.DUE, lambda _: True, lambda session: f"{describe_due(session)}; a worker takes it any moment."),
 )

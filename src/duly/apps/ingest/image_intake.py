@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from duly.apps.ingest import repository
-from duly.apps.ingest.model import CaptureImage
-from duly.apps.ingest.service import MAX_IMAGES
+from duly.apps.ingest.model import MAX_IMAGES, CaptureImage
+from duly.apps.ingest.repository import SessionTables
 from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.lease.owner import new_id
@@ -61,101 +60,97 @@ class ReceivedImage:
     is_open: bool
 
 
-async def open_session(pool: Pool, schema: str, user_id: int, session_id: UUID) -> Creation[IntakeSession]:
-    """Open a session with this id, or return the one that is open."""
-    async with pool.transaction() as connection:
-        await repository.lock_intake(connection, user_id)
-        if found := await repository.find_open_session(connection, schema, user_id, session_id):
-            return Existing(IntakeSession(found.id, found.images, is_open=True))
-        if await repository.begin_session(connection, schema, user_id, session_id):
-            return Created(IntakeSession(session_id, 0, is_open=True))
-        images = await repository.list_images(connection, schema, session_id, MAX_IMAGES)
-        return Existing(IntakeSession(session_id, len(images), is_open=False))
+class ImageIntake:
+    """Adds photographs to the sessions of one installation; those of one person one after another."""
 
+    def __init__(self, pool: Pool, tables: SessionTables) -> None:
+        self.pool = pool
+        self.tables = tables
 
-async def find_received(pool: Pool, schema: str, user_id: int, name: str, message_id: int) -> ReceivedImage | None:
-    """Return the image that this message added before, so that it need not be downloaded again."""
-    async with pool.transaction() as connection:
-        return await _find_received(connection, schema, user_id, name, message_id)
+    async def open_session(self, user_id: int, session_id: UUID) -> Creation[IntakeSession]:
+        """Open a session with this id, or return the one that is open."""
+        async with self.pool.transaction() as connection:
+            await self.tables.lock_intake(connection, user_id)
+            if found := await self.tables.find_open_session(connection, user_id, session_id):
+                return Existing(IntakeSession(found.id, found.images, is_open=True))
+            if await self.tables.begin_session(connection, user_id, session_id):
+                return Created(IntakeSession(session_id, 0, is_open=True))
+            images = await self.tables.list_images(connection, session_id, MAX_IMAGES)
+            return Existing(IntakeSession(session_id, len(images), is_open=False))
 
+    async def find_received(self, user_id: int, name: str, message_id: int) -> ReceivedImage | None:
+        """Return the image that this message added before, so that it need not be downloaded again."""
+        async with self.pool.transaction() as connection:
+            return await self._find_received(connection, user_id, name, message_id)
 
-async def store_photograph(objects: ObjectStore, photograph: Photograph) -> None:
-    """Put a photograph into the object store, before it is added to a session."""
-    await objects.put(photograph.r2_key, photograph.data)
+    async def add_photograph(
+        self,
+        objects: ObjectStore,
+        user_id: int,
+        photograph: Photograph,
+        session_id: UUID,
+        *,
+        stays_open: bool = False,
+    ) -> Creation[ReceivedImage]:
+        """Add a stored photograph to the open session, or to one of its own with this id, which is closed at once.
 
+        `stays_open` is for the first photograph of a media group: the others follow, and the session is closed when
+        none has come for a while.
+        """
+        try:
+            async with self.pool.transaction() as connection:
+                await self.tables.lock_intake(connection, user_id)
+                if found := await self._find_received(connection, user_id, photograph.name, photograph.message_id):
+                    return Existing(found)
+                session, is_open = await self._choose_session(connection, user_id, session_id, stays_open=stays_open)
+                image = await self.tables.add_image(connection, session, photograph.r2_key, photograph.message_id)
+                assert image, "it was not found above, and the lock keeps other uploads of this person out"
+                if image.sequence > MAX_IMAGES:
+                    raise SessionFull
+                if not is_open:
+                    await self.tables.close_session(connection, user_id, session)
+        except SessionFull:  # only then: after any other error the transaction may have committed
+            await objects.remove([photograph.r2_key])
+            raise
+        return Created(ReceivedImage(image, is_open))
 
-async def add_photograph(
-    pool: Pool,
-    schema: str,
-    objects: ObjectStore,
-    user_id: int,
-    photograph: Photograph,
-    session_id: UUID,
-    *,
-    stays_open: bool = False,
-) -> Creation[ReceivedImage]:
-    """Add a stored photograph to the open session, or to one of its own with this id, which is closed at once.
+    async def close_open_session(self, user_id: int, message_id: int) -> IntakeSession | None:
+        """Close the open session, as this message asks; None when there is none.
 
-    `stays_open` is for the first photograph of a media group: the others follow, and the session is closed when none
-    has come for a while.
-    """
-    try:
-        async with pool.transaction() as connection:
-            await repository.lock_intake(connection, user_id)
-            if found := await _find_received(connection, schema, user_id, photograph.name, photograph.message_id):
-                return Existing(found)
-            session, is_open = await _choose_session(connection, schema, user_id, session_id, stays_open=stays_open)
-            image = await repository.add_image(connection, schema, session, photograph.r2_key, photograph.message_id)
-            assert image, "it was not found above, and the lock keeps other uploads of this person out"
-            if image.sequence > MAX_IMAGES:
-                raise SessionFull
-            if not is_open:
-                await repository.close_session(connection, schema, user_id, session)
-    except SessionFull:  # only then: after any other error the transaction may have committed
-        await objects.remove([photograph.r2_key])
-        raise
-    return Created(ReceivedImage(image, is_open))
+        A session without photographs stays open, and so does one with a photograph that is newer than this message:
+        then the message was about an earlier session, and is delivered again.
+        """
+        async with self.pool.transaction() as connection:
+            await self.tables.lock_intake(connection, user_id)
+            found = await self.tables.find_open_session(connection, user_id, None)
+            if found is None:
+                return None
+            closes = found.images > 0 and (found.last_message_id or 0) < message_id
+            if closes:
+                await self.tables.close_session(connection, user_id, found.id)
+            return IntakeSession(found.id, found.images, is_open=not closes)
 
+    async def _choose_session(
+        self, connection: Connection, user_id: int, session_id: UUID, *, stays_open: bool
+    ) -> tuple[UUID, bool]:
+        """Return the session for a photograph, and whether it stays open."""
+        if found := await self.tables.find_open_session(connection, user_id, session_id):
+            return found.id, True
+        if await self.tables.begin_session(connection, user_id, session_id):
+            return session_id, stays_open
+        late = new_id()  # the session of its group is closed already
+        await self.tables.begin_session(connection, user_id, late)
+        return late, False
 
-async def close_open_session(pool: Pool, schema: str, user_id: int, message_id: int) -> IntakeSession | None:
-    """Close the open session, as this message asks; None when there is none.
-
-    A session without photographs stays open, and so does one with a photograph that is newer than this message: then
-    the message was about an earlier session, and is delivered again.
-    """
-    async with pool.transaction() as connection:
-        await repository.lock_intake(connection, user_id)
-        found = await repository.find_open_session(connection, schema, user_id, None)
-        if found is None:
+    async def _find_received(
+        self, connection: Connection, user_id: int, name: str, message_id: int
+    ) -> ReceivedImage | None:
+        """Return the image that this message added before."""
+        image = await self.tables.find_image_by_message(connection, user_id, message_id, _possible_names(name))
+        if image is None:
             return None
-        closes = found.images > 0 and (found.last_message_id or 0) < message_id
-        if closes:
-            await repository.close_session(connection, schema, user_id, found.id)
-        return IntakeSession(found.id, found.images, is_open=not closes)
-
-
-async def _choose_session(
-    connection: Connection, schema: str, user_id: int, session_id: UUID, *, stays_open: bool
-) -> tuple[UUID, bool]:
-    """Return the session for a photograph, and whether it stays open."""
-    if found := await repository.find_open_session(connection, schema, user_id, session_id):
-        return found.id, True
-    if await repository.begin_session(connection, schema, user_id, session_id):
-        return session_id, stays_open
-    late = new_id()  # the session of its group is closed already
-    await repository.begin_session(connection, schema, user_id, late)
-    return late, False
-
-
-async def _find_received(
-    connection: Connection, schema: str, user_id: int, name: str, message_id: int
-) -> ReceivedImage | None:
-    """Return the image that this message added before."""
-    image = await repository.find_image_by_message(connection, schema, user_id, message_id, _possible_names(name))
-    if image is None:
-        return None
-    session = await repository.find_session(connection, schema, user_id, image.session_id)
-    return ReceivedImage(image, is_open=session is not None and session.closed_at is None)
+        session = await self.tables.find_session(connection, user_id, image.session_id)
+        return ReceivedImage(image, is_open=session is not None and session.closed_at is None)
 
 
 def _possible_names(name: str) -> Sequence[str]:

@@ -46,7 +46,7 @@ class CaptureImage:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownDay:
+class DaySnapshot:
     """A person's day as it is known now: a row of day_snapshot."""
 
     user_id: int

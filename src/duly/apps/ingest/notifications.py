@@ -4,6 +4,11 @@ A sentence names everything that changed in a shift and nothing else: times, can
 names the customer only where both titles have one; otherwise it names the title. Where several shifts start at the same
 time, it says which one it means. Ids and texts depend only on the change, never on the clock, so writing them again
 changes nothing.
+
+Notifications about a capture itself say what none about a day says: why the screenshots could not be read, that they
+show several days, or that nothing changed. They go to the outbox in the transaction that settles the session, at most
+one per session, to the person who sent its screenshots. The reason of a failure is the session's error text, which is
+in English.
 """
 
 import hashlib
@@ -21,6 +26,8 @@ from duly.apps.ingest.shift import Shift, is_cancellation_word, title_words
 EVENT_NAMESPACE = UUID("2c1d6f0e-9a0b-5b6e-8a51-7f3f1f3f6a10")
 NO_VALUE_HASH = hashlib.sha256(b"null").hexdigest()
 ENGLISH = LANGUAGES[0]
+
+MAX_REASON_LENGTH = 1000  # characters; the full text is in the session's error
 
 Clause = tuple[str, Mapping[str, str]]  # a key of the catalogue and its values
 
@@ -223,3 +230,44 @@ def _other_words(shift: Shift) -> Counter[str]:
 
 def _sha256(*parts: str) -> str:
     return hashlib.sha256("|".join(parts).encode()).hexdigest()
+
+
+# About a capture itself -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureNotification:
+    """An outbox message about a session, in every language."""
+
+    session_id: UUID
+    type: str
+    texts: Mapping[str, str]
+    is_for_bot_only: bool = False  # sent only when a bot uploaded the images
+
+
+def capture_failed(session_id: UUID, reason: str) -> CaptureNotification:
+    """Build the notification that a session could not be read."""
+    short = reason if len(reason) <= MAX_REASON_LENGTH else f"{reason[:MAX_REASON_LENGTH]}…"
+    texts = {language: translate(language, "capture_failed", reason=short) for language in LANGUAGES}
+    return CaptureNotification(session_id, "capture.failed", texts)
+
+
+def capture_unchanged(session_id: UUID, schedule_date: date) -> CaptureNotification:
+    """Build the notification that a session was read and changed nothing."""
+    day = schedule_date.isoformat()
+    texts = {language: translate(language, "capture_unchanged", day=day) for language in LANGUAGES}
+    return CaptureNotification(session_id, "capture.unchanged", texts, is_for_bot_only=True)
+
+
+def several_days_captured(session_id: UUID, dates: Sequence[date]) -> CaptureNotification:
+    """Build the notification that a session shows several days; days without a change get no other message."""
+    texts = {
+        language: translate(
+            language,
+            "capture_several_days",
+            count=len(dates),
+            days=translate(language, "list_separator").join(map(str, dates)),
+        )
+        for language in LANGUAGES
+    }
+    return CaptureNotification(session_id, "capture.several", texts, is_for_bot_only=True)

@@ -3,14 +3,20 @@
 A page is what one photograph shows of one day, and the part of the day that it covers. Pages without a date get the one
 date that the others show. When there are several days, each must be covered completely: it becomes a session given as
 data, and data is always the full day. A day among others on which no shift was recognized is left as it is known.
+
+A photograph shows what fits on a screen. A known shift that is not on it may have been removed, or may be further down:
+only one that starts within the covered part of the day was removed. The others stay in the day as the previous version
+has them, so a photograph of the morning never removes the evening.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Any, cast
 from uuid import UUID, uuid5
 
-from duly.apps.ingest.spelling import MINUTES_OF_DAY, parse_date
+from duly.apps.ingest.canonical import CanonicalDay, canonicalize
+from duly.apps.ingest.spelling import MINUTES_OF_DAY, minutes_since_midnight, parse_date
 from duly.canonical_json import Json
 from duly.errors import InvalidArgument
 
@@ -39,7 +45,7 @@ class DayPage:
     notes: tuple[str, ...] = ()  # oddities that do not make the reading unreliable
 
 
-def split_days(pages: Sequence[DayPage]) -> dict[date, list[DayPage]]:
+def group_by_day(pages: Sequence[DayPage]) -> dict[date, list[DayPage]]:
     """Return the pages of each day, the earliest day first; InvalidArgument when a page's day is unknown."""
     dates = {nth: day for nth, page in enumerate(pages) if (day := page_date(page))}
     days = sorted({*dates.values()})
@@ -108,3 +114,25 @@ def format_dates(days: Sequence[date]) -> str:
     """Format dates as a list in a sentence."""
     *others, last = (day.isoformat() for day in days)
     return f"{', '.join(others)} and {last}" if others else last
+
+
+# What photographs do not cover ----------------------------------------------------------------------------------------
+
+
+def keep_uncovered_entries(
+    known_payload: Mapping[str, Json] | None, captured: CanonicalDay, coverage: Coverage | None
+) -> tuple[CanonicalDay, int]:
+    """Return the captured day with the known entries that its photographs did not cover, and how many those are."""
+    if coverage is None or known_payload is None:
+        return captured, 0
+    entries = cast("list[Json]", captured.payload["entries"])
+    known_entries = cast("list[dict[str, Any]]", known_payload["entries"])
+    uncovered = [entry for entry in known_entries if not is_covered(entry, coverage) and entry not in entries]
+    if not uncovered:
+        return captured, 0
+    return canonicalize({**captured.payload, "entries": [*entries, *uncovered]}), len(uncovered)
+
+
+def is_covered(entry: Mapping[str, Any], coverage: Coverage) -> bool:
+    """Check whether an entry starts in a covered part of the day."""
+    return any(part.first <= minutes_since_midnight(entry["start"]) <= part.last for part in coverage)

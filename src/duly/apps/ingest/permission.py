@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from psycopg.errors import InsufficientPrivilege
 
-from duly.apps.ingest import catalog
+from duly.apps.ingest.table_support import find_columns
 from duly.db.privileges import ObjectPrivilege, find_missing_privileges, format_grants, required_privileges
 from duly.db.rows import Connection
 from duly.errors import Misconfigured
@@ -63,7 +63,7 @@ class TablePermission:
 
     async def find_missing(self, connection: Connection) -> tuple[Sequence[ObjectPrivilege], str]:
         """Return the missing privileges, and a sentence with the grants to run."""
-        tables = await catalog.find_columns(connection, self.schema)
+        tables = await find_columns(connection, self.schema)
         rights = required_privileges(self.schema, tables.keys(), reads_events=self.needs_event_reads)
         missing, login = await find_missing_privileges(connection, rights)
         grants = "; ".join(format_grants(missing, login))

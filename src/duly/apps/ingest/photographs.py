@@ -23,9 +23,8 @@ from itertools import pairwise
 from typing import cast
 
 from duly.apps.ingest.ocr.block_fields import RecognisedShift
-from duly.apps.ingest.ocr.child import RecognitionOptions, recognise
 from duly.apps.ingest.ocr.engine import EngineConfig, require_engine
-from duly.apps.ingest.ocr.reader import RecognisedDay, is_over_midnight
+from duly.apps.ingest.ocr.reader import RecognisedDay, RecognitionOptions, is_over_midnight, recognise
 from duly.apps.ingest.pages import NO_DATE, Coverage, DayPage, MinuteRange
 from duly.apps.ingest.reading import CaptureInput, Input
 from duly.apps.ingest.spelling import MINUTES_OF_DAY, minutes_since_midnight
@@ -34,8 +33,6 @@ from duly.errors import InvalidArgument, MissingExtra, NotFound, TooLarge, Unava
 from duly.executors.call import Call, Executor
 from duly.outcomes import Failed
 from duly.storage import MAX_PHOTO_BYTES, ObjectStore
-
-__all__ = ["NO_DATE", "OcrRunner", "PhotographReader", "entry_from_shift", "page_coverage", "to_day_page"]
 
 FETCH_SECONDS = 120.0  # longer than the timeouts of the object stores
 MAX_PROBLEMS = 5  # listed in one error

@@ -1,6 +1,6 @@
 """Read what a session shows: from photographs, from a file, or from the data given with the session.
 
-    Reader.read(capture) ---> pages, one per photograph and day ---> a snapshot, its coverage, and further days
+    Reader.read(capture) ---> pages, one per photograph and day ---> a canonical day, its coverage, and further days
 
 The reader of photographs is in `photographs.py`; the others are here.
 """
@@ -17,33 +17,18 @@ from typing import Any, Protocol, cast
 from uuid import UUID
 
 from duly.apps.ingest.aggregate import aggregate
-from duly.apps.ingest.canonical import Snapshot, canonicalize
+from duly.apps.ingest.canonical import CanonicalDay, canonicalize
 from duly.apps.ingest.noise import add_noise
 from duly.apps.ingest.pages import (
     Coverage,
     DayPage,
-    MinuteRange,
     check_full_days,
     combined_coverage,
+    group_by_day,
     has_shifts,
-    split_days,
 )
 from duly.canonical_json import MAX_BYTES, Json
 from duly.errors import InvalidArgument, Misconfigured
-
-__all__ = [
-    "CaptureInput",
-    "CaptureResult",
-    "Coverage",
-    "DayPage",
-    "FixtureReader",
-    "Input",
-    "MinuteRange",
-    "NoiseReader",
-    "Reader",
-    "read_capture",
-    "read_payload",
-]
 
 
 class Input(StrEnum):
@@ -64,21 +49,21 @@ class CaptureInput:
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureResult:
+class CaptureReading:
     """What a session shows: a day, where it was read from, and which part of the day it covers (None: the full day)."""
 
-    snapshot: Snapshot
+    day: CanonicalDay
     input: Input
     coverage: Coverage | None = None
     images: int = 0
-    further_days: tuple[Snapshot, ...] = ()  # later days, each covered completely
+    further_days: tuple[CanonicalDay, ...] = ()  # later days, each covered completely
     empty_days: tuple[date, ...] = ()  # other days, on which no shift was recognized
     notes: tuple[str, ...] = ()  # oddities that do not make the reading unreliable
 
     @property
     def dates(self) -> list[date]:
         """Every date that the session shows with shifts."""
-        return [day.schedule_date for day in (self.snapshot, *self.further_days)]
+        return [day.schedule_date for day in (self.day, *self.further_days)]
 
 
 class Reader(Protocol):
@@ -166,16 +151,16 @@ class NoiseReader:
         await self.reader.close()
 
 
-async def read_capture(reader: Reader, capture: CaptureInput, payload: Mapping[str, Any] | None) -> CaptureResult:
+async def read_capture(reader: Reader, capture: CaptureInput, payload: Mapping[str, Any] | None) -> CaptureReading:
     """Return what a session shows: its payload if it has one, else what the reader returns."""
     if payload is not None:
-        return CaptureResult(canonicalize(payload), Input.GIVEN)
+        return CaptureReading(canonicalize(payload), Input.GIVEN)
     pages, images = await reader.read(capture), len(capture.images)
     if len(pages) == 1:
-        return CaptureResult(
+        return CaptureReading(
             canonicalize(pages[0].payload), reader.input, pages[0].coverage, images, notes=pages[0].notes
         )
-    days = split_days(pages)
+    days = group_by_day(pages)
     with_shifts = {day: each for day, each in days.items() if has_shifts(each) or len(days) == 1}
     assert with_shifts, "the reader refuses photographs without any shift"
     if len(with_shifts) > 1:
@@ -184,7 +169,7 @@ async def read_capture(reader: Reader, capture: CaptureInput, payload: Mapping[s
     coverage = combined_coverage(next(iter(with_shifts.values())))
     empty = tuple(day for day in days if day not in with_shifts)
     notes = tuple(note for page in pages for note in page.notes)
-    return CaptureResult(first, reader.input, coverage, images, tuple(further), empty, notes)
+    return CaptureReading(first, reader.input, coverage, images, tuple(further), empty, notes)
 
 
 def read_payload(path: Path) -> dict[str, Json]:

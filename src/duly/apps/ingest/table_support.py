@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from duly.apps.ingest import catalog
 from duly.apps.ingest.states import States
-from duly.db.rows import Connection
+from duly.db.queries import load_queries
+from duly.db.rows import Connection, find_value, get_rows
 from duly.errors import Misconfigured, NotMigrated
 
 OUR_COLUMNS = {"revision", "moved_from"}  # of capture_session, where our migrations created the table
@@ -17,6 +17,7 @@ ADDED_COLUMNS = {
     "day_snapshot": {"canonicalizer", "events"},
     "schedule_event": {"seq"},
 }
+SQL = load_queries(__file__, "table_support.sql")
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,9 @@ class TableSupport:
 
 async def find_table_support(connection: Connection, schema: str) -> TableSupport:
     """Inspect the tables of a schema; NotMigrated when sessions or columns of the lease migration are missing."""
-    tables = await catalog.find_columns(connection, schema)
+    tables = await find_columns(connection, schema)
     if "capture_session" not in tables:
-        raise _missing_sessions(schema, await catalog.find_session_schemas(connection))
+        raise _missing_sessions(schema, await find_session_schemas(connection))
     incomplete = sorted(table for table, added in ADDED_COLUMNS.items() if not added <= tables.get(table, added))
     if incomplete:
         raise NotMigrated(
@@ -45,7 +46,7 @@ async def find_table_support(connection: Connection, schema: str) -> TableSuppor
     return TableSupport(
         has_events=has_events,
         has_notifications=has_events and "schedule_notification" in tables,
-        has_contract_event_key=has_events and await catalog.has_contract_event_key(connection, schema),
+        has_contract_event_key=has_events and await has_contract_event_key(connection, schema),
         can_add_sessions=tables["capture_session"] >= OUR_COLUMNS,
         has_delivery="delivery" in tables.get("schedule_notification", ()),
     )
@@ -53,7 +54,7 @@ async def find_table_support(connection: Connection, schema: str) -> TableSuppor
 
 async def check_states(connection: Connection, schema: str, states: States) -> None:
     """Raise Misconfigured when a setting names a state that the database does not have."""
-    names = await catalog.find_state_names(connection, schema) or []
+    names = await find_state_names(connection, schema) or []
     for setting, state in vars(states).items():
         if state not in names:
             raise Misconfigured(
@@ -68,3 +69,27 @@ def _missing_sessions(schema: str, session_schemas: Sequence[str]) -> NotMigrate
     else:
         fix = "set DB_SCHEMA to the schema that has it, or create the tables with: duly migrate"
     return NotMigrated(f"DB_SCHEMA={schema}: there is no table {schema}.capture_session; {fix}")
+
+
+# Statements -----------------------------------------------------------------------------------------------------------
+
+
+async def find_columns(connection: Connection, schema: str) -> dict[str, set[str]]:
+    """Return the columns of each table of a schema."""
+    rows = await get_rows(connection, SQL.find_columns, schema=schema)
+    return {row["table_name"]: set(row["columns"]) for row in rows}
+
+
+async def find_session_schemas(connection: Connection) -> list[str]:
+    """Return the schemas that have a table of sessions."""
+    return await find_value(connection, SQL.find_session_schemas) or []
+
+
+async def has_contract_event_key(connection: Connection, schema: str) -> bool:
+    """Check whether events have the contract's unique key, which does not include the session."""
+    return await find_value(connection, SQL.has_contract_event_key, schema=schema) is True
+
+
+async def find_state_names(connection: Connection, schema: str) -> list[str] | None:
+    """Return the states that a session can have in this database; None when it has no sessions."""
+    return await find_value(connection, SQL.find_state_names, table=f'"{schema}".capture_session')

@@ -11,24 +11,23 @@ becomes a session that is given as data.
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from uuid import UUID
 
-from duly.apps.ingest import repository
-from duly.apps.ingest.capture_notices import capture_failed
 from duly.apps.ingest.infrastructure_errors import InfrastructureRetriesExhausted, retry_infrastructure_errors
-from duly.apps.ingest.iteration_log import IterationLog
 from duly.apps.ingest.model import MAX_IMAGES
-from duly.apps.ingest.options import CaptureOptions
+from duly.apps.ingest.notifications import capture_failed
 from duly.apps.ingest.pages import format_dates
 from duly.apps.ingest.permission import TablePermission
-from duly.apps.ingest.reading import CaptureInput, CaptureResult, Input, Reader, read_capture
+from duly.apps.ingest.reading import CaptureInput, CaptureReading, Input, Reader, read_capture
 from duly.apps.ingest.recording import CaptureRecorder, ReadCapture, log_fields
-from duly.apps.ingest.session_results import LEASE_LOST, RELEASED, SessionResult, SessionResults
-from duly.apps.ingest.states import capture_session
-from duly.apps.ingest.table_support import TableSupport, check_states, find_table_support
+from duly.apps.ingest.repository import SessionTables
+from duly.apps.ingest.session_reports import LEASE_LOST, RELEASED, SessionReport, SessionReports
+from duly.apps.ingest.settlement import SettlementTables
+from duly.apps.ingest.states import DEFAULT_SCHEMA, States, capture_session
+from duly.apps.ingest.table_support import check_states, find_table_support
 from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.errors import InvalidArgument
@@ -45,6 +44,22 @@ IDLE_CHECK_SECONDS = 1.0  # idle sessions are looked for at most this often
 MAX_CLOSED = 1000
 
 log = get_log("duly.ingest")
+
+
+@dataclass(frozen=True)
+class CaptureOptions:
+    """How an installation processes its sessions."""
+
+    schema: str = DEFAULT_SCHEMA
+    states: States = field(default_factory=States)
+    due: str = "closed_at"  # the timestamp column that makes a session due
+    idle_seconds: float = 25.0  # a session is closed this long after its last image
+    summary_threshold: int = 3  # from this many changes on, one summary replaces the notifications
+    simulated_seconds: float = 0.0
+    read_seconds: float = 600.0  # timeout for a reader that does not limit its own time
+    infrastructure_retry_seconds: float = 60.0  # then a session that hits infrastructure errors is released
+    idle_log_every: int = 12  # iterations
+    is_one_cycle: bool = False  # a missing privilege ends the run, and the result of every session is kept
 
 
 class CaptureWork(Work):
@@ -71,11 +86,12 @@ class CaptureWork(Work):
             max_starts=tuning.max_starts,
             timeout_seconds=tuning.lease_seconds + self.reading_seconds,
         )
-        self.iterations = IterationLog(idle_log_every=options.idle_log_every)
-        self.recorder = CaptureRecorder(options, TableSupport(), self.report)
+        self.reports = SessionReports(is_one_cycle=options.is_one_cycle, idle_log_every=options.idle_log_every)
+        self.sessions = SessionTables(options.schema, options.states)
+        settlement = SettlementTables(options.schema, options.states)
+        self.recorder = CaptureRecorder(settlement, self.reports.record, summary_threshold=options.summary_threshold)
         self.permission = TablePermission(options.schema, is_one_cycle=options.is_one_cycle)
-        self.session_results = SessionResults()  # of one cycle
-        self.release_reasons: dict[UUID, SessionResult] = {}  # of sessions that will be released
+        self.release_reasons: dict[UUID, SessionReport] = {}  # of sessions that will be released
         self.idle_check_at = 0.0  # monotonic clock: when to look for idle sessions again
         self.pool: Pool | None = None
 
@@ -94,8 +110,8 @@ class CaptureWork(Work):
 
     async def prepare(self, connection: Connection) -> None:
         """Check tables, privileges and state names before the first claim."""
-        self.recorder.tables = await find_table_support(connection, self.options.schema)
-        self.permission.needs_event_reads = self.recorder.tables.has_contract_event_key
+        self.recorder.support = await find_table_support(connection, self.options.schema)
+        self.permission.needs_event_reads = self.recorder.support.has_contract_event_key
         if await self.permission.check(connection):
             await check_states(connection, self.options.schema, self.options.states)
 
@@ -110,20 +126,14 @@ class CaptureWork(Work):
                 return []
             await self.close_idle(connection)
             leases = await super().claim(connection, worker_id, limit, keys)
-        self.start_iteration(leases)
+        self.reports.start(leases, is_only_work=self.is_only_work)
         return leases
 
     async def close_idle(self, connection: Connection) -> None:
         """Close sessions whose last image is idle; not more than once a second, nor where open ones are claimed."""
         if self.options.due == "closed_at" and time.monotonic() >= self.idle_check_at:
             self.idle_check_at = time.monotonic() + min(self.tuning.poll_seconds, IDLE_CHECK_SECONDS)
-            await repository.close_idle(
-                connection,
-                self.options.schema,
-                pending=self.options.states.pending,
-                idle_seconds=self.options.idle_seconds,
-                limit=MAX_CLOSED,
-            )
+            await self.sessions.close_idle(connection, idle_seconds=self.options.idle_seconds, limit=MAX_CLOSED)
 
     async def claim_expired(
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[UUID] | None = None
@@ -136,21 +146,8 @@ class CaptureWork(Work):
             if deferred:
                 await release(connection, deferred)
         if kept:
-            self.start_iteration(kept)
+            self.reports.start(kept, is_only_work=self.is_only_work)
         return kept
-
-    def start_iteration(self, leases: Sequence[Lease]) -> None:
-        """Log a claim; its sessions count as lost until another result is reported."""
-        for lease in leases:
-            self.report(lease, LEASE_LOST)
-        self.iterations.start(leases, is_only_work=self.is_only_work)
-
-    def report(self, lease: Lease, result: SessionResult, outcome: str | None = None) -> None:
-        """Keep what came of a session for the result of a one-cycle run, and its outcome for the iteration's log."""
-        if outcome:
-            self.iterations.record_outcome(lease, outcome)
-        if self.options.is_one_cycle:
-            self.session_results.record(lease.key, result)
 
     async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
         """Fail sessions that were started too often, and notify the people who sent them."""
@@ -159,8 +156,8 @@ class CaptureWork(Work):
                 return 0
             rows = await quarantine(connection, self.table, max_starts=self.tuning.max_starts, keys=keys)
             await self.recorder.notify(connection, [capture_failed(row["id"], row["error"]) for row in rows])
-        for row in rows if self.options.is_one_cycle else ():
-            self.session_results.record(row["id"], SessionResult(f"failed: {row['error']}"))
+        for row in rows:
+            self.reports.record_swept(row["id"], SessionReport(f"failed: {row['error']}"))
         return len(rows)
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
@@ -168,8 +165,8 @@ class CaptureWork(Work):
         released = await release(connection, leases)
         for lease in leases:
             if lease.key in released:
-                self.report(lease, self.release_reasons.pop(lease.key, RELEASED))
-        self.iterations.finish(leases)
+                self.reports.record(lease, self.release_reasons.pop(lease.key, RELEASED))
+        self.reports.iterations.finish(leases)
         self.crash_isolation.note_ended([lease.key for lease in leases])
 
     # Reading ----------------------------------------------------------------------------------------------------------
@@ -180,7 +177,7 @@ class CaptureWork(Work):
         is_timed = payload is None and not self.reader.has_limits
         return Call(self.perform, (capture, payload), timeout_seconds=self.reading_seconds if is_timed else None)
 
-    async def perform(self, capture: CaptureInput, payload: dict[str, Any] | None) -> CaptureResult | Released:
+    async def perform(self, capture: CaptureInput, payload: dict[str, Any] | None) -> CaptureReading | Released:
         """Read a session; released when infrastructure errors persist."""
         try:
             if self.options.simulated_seconds:
@@ -189,29 +186,29 @@ class CaptureWork(Work):
             return await retry_infrastructure_errors(read, self.retry_seconds, session_id=str(capture.id))
         except InfrastructureRetriesExhausted as error:
             if self.options.is_one_cycle:
-                self.release_reasons[capture.id] = SessionResult(f"released: {error}", is_settled=False)
+                self.release_reasons[capture.id] = SessionReport(f"released: {error}", is_settled=False)
             return Released()
         except asyncio.CancelledError:  # the lease may be lost, and then neither settle nor release is called
             self.crash_isolation.note_ended([capture.id])
             raise
 
-    async def read(self, capture: CaptureInput, payload: dict[str, Any] | None) -> CaptureResult:
+    async def read(self, capture: CaptureInput, payload: dict[str, Any] | None) -> CaptureReading:
         """Return what a session shows; InvalidArgument when it cannot be recorded here."""
         if payload is None and self.reader.input is Input.PHOTOGRAPHS:
             capture = replace(capture, images=await self.list_image_names(capture.id))
-        result = await read_capture(self.reader, capture, payload)
-        if result.further_days and not self.recorder.tables.can_add_sessions:
+        reading = await read_capture(self.reader, capture, payload)
+        if reading.further_days and not self.recorder.support.can_add_sessions:
             raise InvalidArgument(
-                f"schedule_date: the photographs show several days, {format_dates(result.dates)}; a session here takes "
-                "one day, so send each day by itself"
+                f"schedule_date: the photographs show several days, {format_dates(reading.dates)}; a session here "
+                "takes one day, so send each day by itself"
             )
-        return result
+        return reading
 
     async def list_image_names(self, session_id: UUID) -> tuple[str, ...]:
         """Return the object names of a session's images, in order."""
         assert self.pool, "the worker calls use_handler_pool before the first handler runs"
         async with self.pool.transaction() as connection:
-            images = await repository.list_images(connection, self.options.schema, session_id, MAX_IMAGES)
+            images = await self.sessions.list_images(connection, session_id, MAX_IMAGES)
         return tuple(image.r2_key for image in images)
 
     # Settling ---------------------------------------------------------------------------------------------------------
@@ -220,8 +217,8 @@ class CaptureWork(Work):
         """Record what was read, fail what could not be, and release what an earlier settle had no privilege for."""
         refused = [lease for lease, _ in finished if lease.owner in self.permission.refused_owners]
         rest = [each for each in finished if each.lease.owner not in self.permission.refused_owners]
-        read = [ReadCapture(lease, outcome) for lease, outcome in rest if isinstance(outcome, CaptureResult)]
-        unread = [(lease, outcome) for lease, outcome in rest if not isinstance(outcome, CaptureResult)]
+        read = [ReadCapture(lease, outcome) for lease, outcome in rest if isinstance(outcome, CaptureReading)]
+        unread = [(lease, outcome) for lease, outcome in rest if not isinstance(outcome, CaptureReading)]
         settled = frozenset[UUID]()
         with self.permission.recording_refusals(lease for lease, _ in finished):
             if refused:
@@ -232,7 +229,7 @@ class CaptureWork(Work):
                 settled |= await self.fail(connection, unread)
         if rest:
             self.permission.reset_backoff()
-        self.iterations.finish(lease for lease, _ in finished)
+        self.reports.iterations.finish(lease for lease, _ in finished)
         self.crash_isolation.note_ended([lease.key for lease, _ in finished])
         return settled
 
@@ -244,7 +241,7 @@ class CaptureWork(Work):
         self.permission.forget(leases)
         for lease in leases:
             action = "released" if lease.key in released else "left until its lease expires"
-            self.report(lease, SessionResult(f"{action}: {reason}", is_settled=False), "released")
+            self.reports.record(lease, SessionReport(f"{action}: {reason}", is_settled=False), "released")
         return released
 
     async def fail(self, connection: Connection, unread: Sequence[tuple[Lease, object]]) -> frozenset[UUID]:
@@ -257,9 +254,9 @@ class CaptureWork(Work):
         await self.recorder.notify(connection, [capture_failed(lease.key, error) for lease, error in failed])
         for lease, _ in unread:
             if lease.key not in settled:
-                self.report(lease, LEASE_LOST)
+                self.reports.record(lease, LEASE_LOST)
         for lease, error in failed:
-            self.report(lease, SessionResult(f"failed: {error}"), "failed")
+            self.reports.record(lease, SessionReport(f"failed: {error}"), "failed")
             log.warning("session.failed", **log_fields(lease), reason=error)
         return settled
 

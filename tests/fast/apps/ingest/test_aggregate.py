@@ -7,7 +7,7 @@ import pytest
 
 from duly.apps.ingest.aggregate import aggregate
 from duly.apps.ingest.canonical import canonicalize
-from duly.apps.ingest.pages import DayPage, split_days
+from duly.apps.ingest.pages import DayPage, group_by_day
 from duly.errors import InvalidArgument
 from tests.support.ingest.strategies import payload
 
@@ -103,9 +103,9 @@ def test_a_photograph_without_a_date_takes_the_others() -> None:
 
 def test_pages_of_two_dates_are_never_put_together() -> None:
     one, other = DayPage(payload(BASE)), DayPage(payload(BASE, date="2026-02-11"))
-    assert split_days([other, one, other]) == {date(2026, 2, 10): [one], date(2026, 2, 11): [other, other]}
+    assert group_by_day([other, one, other]) == {date(2026, 2, 10): [one], date(2026, 2, 11): [other, other]}
 
 
 def test_no_date_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="none of the photographs shows a date"):
-        split_days([DayPage({"entries": []}), DayPage({"entries": []})])
+        group_by_day([DayPage({"entries": []}), DayPage({"entries": []})])

@@ -17,12 +17,11 @@ from psycopg import AsyncConnection, errors, sql
 from psycopg.conninfo import make_conninfo
 
 from duly.apps.ingest.diff import replay
-from duly.apps.ingest.options import CaptureOptions
 from duly.apps.ingest.reading import CaptureInput, FixtureReader
 from duly.apps.ingest.shift import shift_from_json
 from duly.apps.ingest.states import States
 from duly.apps.ingest.table_support import TableSupport
-from duly.apps.ingest.work import CaptureWork
+from duly.apps.ingest.work import CaptureOptions, CaptureWork
 from duly.db.fingerprint import fingerprint
 from duly.db.migrations import Names
 from duly.db.pool import connect, open_pool
@@ -337,7 +336,7 @@ async def test_photographs_of_several_days_fail_where_a_backend_begins_the_sessi
 async def do_everything(site: Site) -> None:
     """All that an endless worker does: a day that is new, one that changed, one that fails, one that is handed back."""
     work, identity = work_of(site, due="closed_at", idle_seconds=0), WorkerIdentity("worker-1", ["ingest"], {})
-    work.recorder.tables = TableSupport(has_contract_event_key=True)
+    work.recorder.support = TableSupport(has_contract_event_key=True)
     async with await connect(site.worker_dsn) as connection, connection.transaction(force_rollback=True):
         await register(connection, identity)
         await note_seen(connection, identity)

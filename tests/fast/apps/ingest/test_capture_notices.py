@@ -5,8 +5,9 @@ from datetime import date
 from typing import Any
 from uuid import UUID
 
-from duly.apps.ingest.capture_notices import MAX_REASON_LENGTH, capture_failed, capture_unchanged
-from duly.apps.ingest.reading import CaptureInput, DayPage, Input
+from duly.apps.ingest.notifications import MAX_REASON_LENGTH, capture_failed, capture_unchanged
+from duly.apps.ingest.pages import DayPage
+from duly.apps.ingest.reading import CaptureInput, Input
 from duly.apps.ingest.states import TOO_MANY_STARTS
 from duly.apps.ingest.work import CaptureWork
 from duly.canonical_json import Json

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from duly.apps.ingest.canonical import canonicalize
-from duly.apps.ingest.coverage import keep_uncovered_entries
-from duly.apps.ingest.reading import CaptureInput, CaptureResult, Coverage, DayPage, Input, MinuteRange
+from duly.apps.ingest.pages import Coverage, DayPage, MinuteRange, keep_uncovered_entries
+from duly.apps.ingest.reading import CaptureInput, CaptureReading, Input
 from duly.canonical_json import Json
 from duly.lease.work import Finished
 from tests.support.ingest.actions import CaptureActions
@@ -91,12 +91,12 @@ async def capture_part(captures: CaptureActions, payload: dict[str, Json], cover
     return captures.one("select result from schedule_ingest.capture_session where id = %s", key)
 
 
-def seen(payload: dict[str, Json], coverage: Coverage) -> CaptureResult:
-    return CaptureResult(canonicalize(payload), Input.PHOTOGRAPHS, coverage, images=1)
+def seen(payload: dict[str, Json], coverage: Coverage) -> CaptureReading:
+    return CaptureReading(canonicalize(payload), Input.PHOTOGRAPHS, coverage, images=1)
 
 
 def test_pages_cover_together_what_each_covers() -> None:
-    from duly.apps.ingest.reading import combined_coverage
+    from duly.apps.ingest.pages import combined_coverage
 
     morning, evening = DayPage(day(MORNING), (MinuteRange(0, 420),)), DayPage(day(EVENING), (MinuteRange(1080, 1440),))
     assert combined_coverage([morning, evening]) == (MinuteRange(0, 420), MinuteRange(1080, 1440))

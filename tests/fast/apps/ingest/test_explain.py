@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from duly.apps.ingest import repository
 from duly.apps.ingest.explain import CAUSES, SessionReason, SessionSettings, explain, format_result
+from duly.apps.ingest.repository import SessionTables
 from duly.apps.ingest.states import States
 from duly.canonical_json import Json
 from duly.db.migrations import Names
@@ -16,7 +16,7 @@ from duly.db.pool import Pool, open_pool
 from duly.errors import NotFound
 from duly.explain import Explanation
 from duly.worker.registry import WorkerIdentity, note_stopped, note_stopping, register
-from tests.support.ingest.actions import ANNA, LEASE, SCHEMA, CaptureActions
+from tests.support.ingest.actions import ANNA, LEASE, CaptureActions
 
 DAY: dict[str, Json] = {
     "schedule_date": "2026-02-10",
@@ -42,8 +42,8 @@ async def register_worker(captures: CaptureActions, slots: int = 2) -> WorkerIde
 async def photograph(captures: CaptureActions, key: UUID) -> None:
     """Add an image to a session."""
     async with captures.api.transaction():
-        assert await repository.lock_open_session(captures.api, SCHEMA, ANNA, key)
-        assert await repository.add_image(captures.api, SCHEMA, key, f"k/{uuid4()}")
+        assert await SessionTables().lock_open_session(captures.api, ANNA, key)
+        assert await SessionTables().add_image(captures.api, key, f"k/{uuid4()}")
 
 
 async def explain_session(pool: Pool, key: UUID) -> Explanation[SessionReason]:
@@ -86,7 +86,7 @@ async def test_it_could_get_more_images_until_it_is_idle(captures: CaptureAction
 async def test_photographs_wait_for_a_worker_as_data_does(captures: CaptureActions, pool: Pool) -> None:
     key = await captures.open()
     await photograph(captures, key)
-    assert await repository.close_session(captures.api, SCHEMA, ANNA, key)
+    assert await SessionTables().close_session(captures.api, ANNA, key)
     assert (await explain_session(pool, key)).reason is SessionReason.NO_WORKER
     await register_worker(captures)
     found = await explain_session(pool, key)

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from duly.apps.ingest.iteration_log import IterationLog
+from duly.apps.ingest.session_reports import IterationLog
 from duly.settings import Settings
 from duly.wiring import works_of
 from tests.support.outbox.log_capture import capture_log_lines

@@ -262,7 +262,7 @@ async def test_the_settle_with_the_version_is_the_committed_one(
         return []
 
     monkeypatch.setattr(settlement, "settle_with", settle_with)
-    await settlement.settle_captures(captures.worker, SCHEMA, "done", [])
+    await settlement.SettlementTables(SCHEMA).settle_captures(captures.worker, [])
     (statement,) = asked
     check_golden(STATEMENTS / "capture.settle_captures.sql", statement.as_string(None) + ";\n")
 

@@ -11,8 +11,9 @@ import pytest
 from duly.apps.ingest.ocr.block_fields import RecognisedShift
 from duly.apps.ingest.ocr.engine import EngineConfig
 from duly.apps.ingest.ocr.reader import RecognisedDay
+from duly.apps.ingest.pages import MinuteRange
 from duly.apps.ingest.photographs import OcrRunner, PhotographReader, entry_from_shift, page_coverage
-from duly.apps.ingest.reading import CaptureInput, CaptureResult, MinuteRange, read_capture
+from duly.apps.ingest.reading import CaptureInput, CaptureReading, read_capture
 from duly.errors import InvalidArgument, Unavailable
 from duly.executors.call import Call, Executor
 from duly.outcomes import Failed
@@ -62,7 +63,7 @@ def objects(tmp_path: Path) -> ObjectStore:
     return open_object_store(Settings(DULY_HOME=tmp_path))  # type: ignore[call-arg]
 
 
-async def read(objects: ObjectStore, *answers: object, images: int | None = None) -> CaptureResult:
+async def read(objects: ObjectStore, *answers: object, images: int | None = None) -> CaptureReading:
     """Read a session whose images have these answers."""
     names = [f"screenshots/1/{uuid4()}" for _ in range(len(answers) if images is None else images)]
     for nth, name in enumerate(names):
@@ -77,8 +78,8 @@ async def read(objects: ObjectStore, *answers: object, images: int | None = None
 
 async def test_a_photograph_is_a_day(objects: ObjectStore) -> None:
     found = await read(objects, seen(MORNING, NOON))
-    assert (found.snapshot.schedule_date.isoformat(), found.input, found.images) == (DAY, "ocr", 1)
-    assert [(shift.start, shift.customer_name, shift.raw_type_label) for shift in found.snapshot.shifts] == [
+    assert (found.day.schedule_date.isoformat(), found.input, found.images) == (DAY, "ocr", 1)
+    assert [(shift.start, shift.customer_name, shift.raw_type_label) for shift in found.day.shifts] == [
         ("07:00", "Anna Svensson", "Städning"),
         ("12:00", "Bo Ek", "Städning"),
     ]
@@ -89,7 +90,7 @@ async def test_photographs_that_overlap_are_one_day_and_one_without_a_date_inher
     found = await read(
         objects, seen(MORNING, NOON, shows_day_end=False), seen(NOON, EVENING, day=None, shows_day_start=False)
     )
-    assert [shift.start for shift in found.snapshot.shifts] == ["07:00", "12:00", "18:00"]
+    assert [shift.start for shift in found.day.shifts] == ["07:00", "12:00", "18:00"]
     assert found.coverage == (MinuteRange(0, 720), MinuteRange(720, 1440))
 
 
@@ -102,7 +103,7 @@ async def test_photographs_of_several_days_are_put_together_day_by_day(objects: 
     )
     days = [
         (day.schedule_date.isoformat(), [shift.start for shift in day.shifts])
-        for day in (found.snapshot, *found.further_days)
+        for day in (found.day, *found.further_days)
     ]
     assert days == [(DAY, ["07:00", "12:00", "18:00"]), (later, ["07:00", "12:00", "18:00"])]
     assert (found.input, found.images) == ("ocr", 2)

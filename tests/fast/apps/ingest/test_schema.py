@@ -9,7 +9,7 @@ import pytest
 from psycopg import AsyncConnection, errors
 from psycopg.conninfo import make_conninfo
 
-from duly.apps.ingest import repository
+from duly.apps.ingest.repository import SessionTables
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.lease.state_machine import ILLEGAL_MOVE
@@ -36,7 +36,7 @@ async def seen(captures: CaptureActions) -> UUID:
     """A session that left something in every table; and one more, which still takes images."""
     await captures.capture(A)
     key = await captures.open(user=7)
-    await repository.add_image(captures.api, SCHEMA, key, "screenshots/1.png", telegram_message_id=1)
+    await SessionTables().add_image(captures.api, key, "screenshots/1.png", telegram_message_id=1)
     return key
 
 
@@ -156,7 +156,7 @@ def test_an_image_belongs_to_a_session(captures: CaptureActions) -> None:
 
 
 async def test_the_same_message_of_a_bot_brings_one_image(captures: CaptureActions, seen: UUID) -> None:
-    assert await repository.add_image(captures.api, SCHEMA, seen, "screenshots/2.png", telegram_message_id=1) is None
+    assert await SessionTables().add_image(captures.api, seen, "screenshots/2.png", telegram_message_id=1) is None
     assert captures.count("schedule_ingest.capture_image") == 1
 
 
@@ -208,7 +208,7 @@ async def test_closing_a_session_waits_for_an_image_in_flight(
 ) -> None:
     close = "update schedule_ingest.capture_session set closed_at = duly.clock() where id = %s"
     async with captures.api.transaction():
-        await repository.add_image(captures.api, SCHEMA, seen, "screenshots/2.png")
+        await SessionTables().add_image(captures.api, seen, "screenshots/2.png")
         closing = asyncio.create_task(asyncio.to_thread(captures.admin.execute, close.encode(), [seen]))
         await asyncio.to_thread(wait_until_blocked, database)
     await closing
@@ -449,7 +449,7 @@ def test_no_role_moves_the_pointer_or_rewrites_the_past(part: str, database: str
 
 
 async def test_another_persons_session_is_not_there(captures: CaptureActions, seen: UUID) -> None:
-    assert await repository.find_session(captures.api, SCHEMA, ANNA, seen) is None
-    assert not await repository.lock_open_session(captures.api, SCHEMA, ANNA, seen)
-    assert not await repository.close_session(captures.api, SCHEMA, ANNA, seen)
+    assert await SessionTables().find_session(captures.api, ANNA, seen) is None
+    assert not await SessionTables().lock_open_session(captures.api, ANNA, seen)
+    assert not await SessionTables().close_session(captures.api, ANNA, seen)
     assert captures.one("select closed_at from schedule_ingest.capture_session where id = %s", seen) is None

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from duly.apps.ingest.canonical import canonicalize
-from duly.apps.ingest.day import Day, DayChange, apply_snapshot
+from duly.apps.ingest.day import Day, DayChange, apply_capture
 from tests.support.ingest.seen_days import Seen, change_day, payload_from_lines, random_day
 from tests.support.ingest.sentence_checker import PHRASES, find_faults
 
@@ -21,7 +21,7 @@ def step_between(before: list[Seen], after: list[Seen], chance: Random | None = 
     """Return the change from the first day to the second; with `chance` the second is in another spelling."""
     known, seen = canonicalize(payload_from_lines(before)), canonicalize(payload_from_lines(after, chance))
     day = Day(42, date(2026, 2, 10), 1, known.payload_hash, known.shifts)
-    return apply_snapshot(day, UUID(int=7), seen, summary_threshold=1000)
+    return apply_capture(day, UUID(int=7), seen, summary_threshold=1000)
 
 
 def messages(step: DayChange, language: str = "en") -> list[str]:

@@ -7,9 +7,9 @@ from uuid import UUID, uuid5
 import pytest
 
 from duly.apps.ingest.explain import format_result
-from duly.apps.ingest.pages import MAX_DAYS, DayPage, MinuteRange, split_days
-from duly.apps.ingest.reading import CaptureInput, CaptureResult, Input, read_capture
-from duly.apps.ingest.session_results import recorded_result
+from duly.apps.ingest.pages import MAX_DAYS, DayPage, MinuteRange, group_by_day
+from duly.apps.ingest.reading import CaptureInput, CaptureReading, Input, read_capture
+from duly.apps.ingest.session_reports import report_recorded
 from duly.apps.ingest.table_support import TableSupport
 from duly.apps.ingest.work import CaptureWork
 from duly.canonical_json import Json
@@ -60,14 +60,14 @@ class Photographs:
         """Nothing is kept."""
 
 
-async def see(*pages: DayPage) -> CaptureResult:
+async def see(*pages: DayPage) -> CaptureReading:
     """What a session shows whose photographs show these pages."""
     return await read_capture(Photographs(*pages), CaptureInput(UUID(int=1), ANNA, ("a",)), None)
 
 
-def starts_of(seen: CaptureResult) -> dict[str, list[str]]:
+def starts_of(seen: CaptureReading) -> dict[str, list[str]]:
     """The days that were seen, and when their shifts begin."""
-    days = (seen.snapshot, *seen.further_days)
+    days = (seen.day, *seen.further_days)
     return {day.schedule_date.isoformat(): [shift.start for shift in day.shifts] for day in days}
 
 
@@ -77,7 +77,7 @@ def starts_of(seen: CaptureResult) -> dict[str, list[str]]:
 async def test_the_first_day_is_the_earliest_whatever_the_order_of_the_photographs() -> None:
     seen = await see(page(TUESDAY, "09:00"), page(WEDNESDAY, "10:00"), page(MONDAY, "08:00", "12:00"))
     assert starts_of(seen) == {MONDAY: ["08:00", "12:00"], TUESDAY: ["09:00"], WEDNESDAY: ["10:00"]}
-    assert (seen.snapshot.schedule_date.isoformat(), seen.coverage, seen.images) == (MONDAY, WHOLE, 1)
+    assert (seen.day.schedule_date.isoformat(), seen.coverage, seen.images) == (MONDAY, WHOLE, 1)
 
 
 async def test_pages_of_one_day_are_put_together_day_by_day() -> None:
@@ -149,9 +149,9 @@ async def test_a_day_without_a_shift_among_others_stays_as_it_is_known() -> None
 
 def test_more_days_than_the_maximum_are_refused() -> None:
     pages = [page(f"20{year}-01-01", "08:00") for year in range(10, 11 + MAX_DAYS)]
-    assert len(split_days(pages[:MAX_DAYS])) == MAX_DAYS
+    assert len(group_by_day(pages[:MAX_DAYS])) == MAX_DAYS
     with pytest.raises(InvalidArgument, match=f"show {MAX_DAYS + 1} days, more than {MAX_DAYS}; send them in several"):
-        split_days(pages)
+        group_by_day(pages)
 
 
 # What becomes of them -------------------------------------------------------------------------------------------------
@@ -241,12 +241,12 @@ async def test_days_that_cannot_be_recorded_fail_the_session_and_leave_nothing(c
 
 async def test_where_a_backend_owns_the_sessions_several_days_are_refused(captures: CaptureActions) -> None:
     work = captures.work(Photographs(page(MONDAY, "08:00"), page(TUESDAY, "09:00")))
-    work.recorder.tables = TableSupport(can_add_sessions=False)
+    work.recorder.support = TableSupport(can_add_sessions=False)
     async with open_pool(address_for(captures.admin, Names().worker), size=1) as pool:
         work.use_handler_pool(pool)
         with pytest.raises(InvalidArgument, match=r"days, 2026-09-07 and 2026-09-08; .* send each day by itself"):
             await work.read(CaptureInput(UUID(int=1), ANNA), None)
-        work.recorder.tables = TableSupport()
+        work.recorder.support = TableSupport()
         assert (await work.read(CaptureInput(UUID(int=1), ANNA), None)).further_days
 
 
@@ -269,7 +269,7 @@ def test_every_outcome_names_the_sessions_of_the_further_days(outcome: str) -> N
     words = "2026-09-08 became session a, 2026-09-09 became session b; 2026-09-12 shows no shift and was left unchanged"
     result = {**RESULT, "outcome": outcome}
     assert format_result(result).endswith(f"; {words}")
-    assert words in recorded_result(result).text
+    assert words in report_recorded(result).text
 
 
 def test_every_result_has_the_notes_about_the_photographs() -> None:

@@ -10,13 +10,13 @@ import httpx2
 import pytest
 from moto.server import ThreadedMotoServer
 
-from duly.apps.ingest import infrastructure_errors, repository
+from duly.apps.ingest import infrastructure_errors
 from duly.apps.ingest.ocr.block_fields import RecognisedShift
 from duly.apps.ingest.ocr.engine import EngineConfig
 from duly.apps.ingest.ocr.reader import RecognisedDay
-from duly.apps.ingest.options import CaptureOptions
 from duly.apps.ingest.photographs import OcrRunner, PhotographReader
-from duly.apps.ingest.work import CaptureWork
+from duly.apps.ingest.repository import SessionTables
+from duly.apps.ingest.work import CaptureOptions, CaptureWork
 from duly.backoff import Backoff
 from duly.executors.call import Call
 from duly.executors.process_pool import ProcessPool
@@ -28,7 +28,7 @@ from duly.wiring import works_of
 from duly.worker.runner import Worker
 from tests.full.apps.ingest.test_worker import close, state
 from tests.support.actions import working
-from tests.support.ingest.actions import SCHEMA, CaptureActions
+from tests.support.ingest.actions import CaptureActions
 from tests.support.ingest.strategies import payload
 from tests.support.proxy import Proxy
 from tests.support.storage.s3_server import BUCKET, S3Server
@@ -93,8 +93,8 @@ async def send(captures: CaptureActions, objects: ObjectStore, *images: str, use
         name = f"screenshots/{user}/{key}/{uuid4()}.jpg"
         await objects.put(name, image.encode())
         async with captures.api.transaction():
-            assert await repository.lock_open_session(captures.api, SCHEMA, user, key)
-            assert await repository.add_image(captures.api, SCHEMA, key, name)
+            assert await SessionTables().lock_open_session(captures.api, user, key)
+            assert await SessionTables().add_image(captures.api, key, name)
     await close(captures, key)
     return key
 

@@ -7,12 +7,12 @@ from uuid import UUID, uuid4, uuid5
 
 import pytest
 
-from duly.apps.ingest import repository
+from duly.apps.ingest.repository import SessionTables
 from duly.settings import Settings
 from duly.storage import open_object_store
 from tests.full.apps.ingest.ocr.test_child import REFUSED
 from tests.full.apps.ingest.test_worker import CaptureWorker, close, wait_for
-from tests.support.ingest.actions import ANNA, SCHEMA, CaptureActions
+from tests.support.ingest.actions import ANNA, CaptureActions
 from tests.support.ocr.days import DAY, DAYS, picture
 
 PATIENT = {"OCR_IMAGE_SECONDS": "500"}  # on a machine that has much else to do
@@ -33,8 +33,8 @@ async def send(captures: CaptureActions, home: Path, *images: bytes) -> UUID:
         name = f"screenshots/{ANNA}/{key}/{uuid4()}.jpg"
         await objects.put(name, image)
         async with captures.api.transaction():
-            assert await repository.lock_open_session(captures.api, SCHEMA, ANNA, key)
-            assert await repository.add_image(captures.api, SCHEMA, key, name)
+            assert await SessionTables().lock_open_session(captures.api, ANNA, key)
+            assert await SessionTables().add_image(captures.api, key, name)
     await close(captures, key)
     return key
 

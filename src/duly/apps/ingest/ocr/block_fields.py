@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from duly.apps.ingest.labels import find_label
 from duly.apps.ingest.ocr.letters import SAME_SHAPE_CAPITALS, fold, split_words
-from duly.apps.ingest.ocr.lines import Line
+from duly.apps.ingest.ocr.lines import Line, join_rows
 from duly.apps.ingest.ocr.segmentation import Block, PageSegments
 from duly.apps.ingest.ocr.titles import TitleAnalysis, analyse_titles
 from duly.apps.ingest.ocr.ui_text import LEADING_ICON
@@ -148,15 +148,7 @@ def join_title_rows(rows: Sequence[Line], count: int) -> list[Line]:
     """Return the rows with the first `count`, which are the lines of a wrapped title, joined to one."""
     if count < 2:
         return list(rows)
-    first, rest = rows[:count], rows[count:]
-    title = replace(
-        first[0],
-        text=" ".join(line.text for line in first),
-        confidence=min(line.confidence for line in first),
-        min_char_confidence=min(line.min_char_confidence for line in first),
-        may_be_truncated=any(line.may_be_truncated for line in first),
-    )
-    return [title, *rest]
+    return [join_rows(rows[:count]), *rows[count:]]
 
 
 # Customer and title in one row ----------------------------------------------------------------------------------------

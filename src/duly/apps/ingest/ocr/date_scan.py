@@ -1,21 +1,66 @@
-"""Scan a line for dates and weekdays as they are written, before deciding which date is meant (`header`)."""
+"""Scan a line for dates and weekdays as they are written, before deciding which date is meant (`header`).
+
+The names of months and weekdays are Swedish, English, German and Finnish, and may be slightly misread.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import lru_cache
 
-from duly.apps.ingest.ocr.calendar_names import (
-    DAY_FIRST_MONTHS,
-    ENGLISH,
-    ENGLISH_TWO_LETTERS,
-    GERMAN,
-    RELATIVE_DAYS,
-    SWEDISH,
-    TWO_LETTER_WEEKDAYS,
-    parse_month,
-    parse_weekday,
-)
 from duly.apps.ingest.ocr.letters import fold
+
+# All names are folded: lower case, without diacritics. Swedish and English months may be cut to 3 or 4 letters.
+MONTHS = (
+    ("januari", "january"), ("februari", "february"), ("mars", "march"), ("april",), ("maj", "may"), ("juni", "june"),
+    ("juli", "july"), ("augusti", "august"), ("september",), ("oktober", "october"), ("november",),
+    ("december",),
+)  # fmt: skip
+GERMAN_MONTHS = (
+    ("januar", "janner"), ("februar", "feber"), ("marz", "maerz", "mrz"), (), ("mai",), (), (), (), (), (), (),
+    ("dezember", "dez"),
+)  # fmt: skip
+FINNISH_MONTHS = (
+    "tammi", "helmi", "maalis", "huhti", "touko", "kesa", "heina", "elo", "syys", "loka", "marras", "joulu",
+)  # fmt: skip
+DAY_FIRST_MONTHS = {name: nth for nth, names in enumerate(GERMAN_MONTHS, 1) for name in names} | {
+    f"{name}{end}": nth for nth, name in enumerate(FINNISH_MONTHS, 1) for end in ("", "kuu", "kuuta", "kuussa", "k")
+}
+SWEDISH, ENGLISH, GERMAN, FINNISH = "sv", "en", "de", "fi"
+WEEKDAYS = {
+    SWEDISH: ("mandag man", "tisdag tis", "onsdag ons", "torsdag tor tors", "fredag fre", "lordag lor", "sondag son"),
+    ENGLISH: (
+        "monday mon", "tuesday tue tues", "wednesday wed", "thursday thu thur thurs", "friday fri", "saturday sat",
+        "sunday sun",
+    ),
+    GERMAN: ("montag", "dienstag", "mittwoch", "donnerstag", "freitag", "samstag sonnabend", "sonntag"),
+    FINNISH: (
+        "maanantai maanantaina", "tiistai tiistaina", "keskiviikko keskiviikkona", "torstai torstaina",
+        "perjantai perjantaina", "lauantai lauantaina", "sunnuntai sunnuntaina",
+    ),
+}  # fmt: skip
+WEEKDAY_NAMES = {
+    name: (nth, language)
+    for language, days in WEEKDAYS.items()
+    for nth, names in enumerate(days)
+    for name in names.split()
+}
+# Two letters are a weekday only directly beside a date. Those that English has too do not decide if the day is first.
+TWO_LETTER_WEEKDAYS = {
+    "mo": 0, "di": 1, "mi": 2, "do": 3, "fr": 4, "sa": 5, "so": 6,
+    "ma": 0, "ti": 1, "ke": 2, "to": 3, "pe": 4, "la": 5, "su": 6, "lo": 5,
+}  # fmt: skip
+ENGLISH_TWO_LETTERS = frozenset({"mo", "fr", "sa", "su"})
+NOT_WEEKDAYS = frozenset({"frida", "montage"})  # a name and a task, similar to friday and montag
+AMBIGUOUS_WEEKDAYS = frozenset({"fri", "man", "son", "lor", "tor"})  # also Swedish words and names
+DAY_FIRST_RELATIVE_DAYS = frozenset(
+    {"idag", "imorgon", "igar", "heute", "morgen", "gestern", "tanaan", "huomenna", "eilen"}
+)
+RELATIVE_DAYS = DAY_FIRST_RELATIVE_DAYS | {"today", "tomorrow", "yesterday"}
+MIN_MISREAD_LENGTH = 5  # letters of a word that may be a misread name
+MIN_MISREAD_NAME_LENGTH = {SWEDISH: 5, ENGLISH: 5, GERMAN: 7, FINNISH: 7}  # letters of that name
+MIN_SIMILARITY = 0.8  # SequenceMatcher's ratio of the two
 
 WORD_OR_NUMBER = re.compile(r"[^\W\d_]+|\d+(?:st|nd|rd|th|:e|e)?\b|\d+", re.IGNORECASE)
 WEEK_NUMBER = r"\b(?:v|vecka|week|kw|woche|vko|viikko)\.?\s?\d{1,2}\b"
@@ -81,51 +126,45 @@ def scan_dates(text: str) -> DateScan:
     """
     calendar = NOT_A_DATE.sub(to_spaces, text)
     dates: list[DateMatch] = []
-    for found in (*find_numeric(calendar), *find_with_month_name(calendar), *find_short(calendar), *find_dotted(text)):
+    written_short = (*find_short(DAY_MONTH, "/", calendar), *find_short(DOTTED_DAY_MONTH, ".", text))
+    for found in (*find_numeric(calendar), *find_with_month_name(calendar), *written_short):
         if not any(found.start < other.end and other.start < found.end for other in dates):
             dates.append(found)
     dates.sort(key=lambda date_match: date_match.start)
     weekdays = find_weekdays(text, dates)
-    spans = [(each.start, each.end) for each in (*dates, *weekdays)]
-    other_words = tuple(
-        word for word in WORD_OR_NUMBER.findall(blank_out(calendar, spans)) if fold(word) not in FILLER_WORDS
-    )
+    other_words = find_other_words(calendar, [*dates, *weekdays])
     has_day_word = bool(weekdays) or any(fold(word) in RELATIVE_DAYS for word in WORD_OR_NUMBER.findall(text))
     is_alone = has_day_word and not other_words
     kept = [each for each in dates if each.style != SHORT or (is_alone and not is_clock(each, text, weekdays))]
     if len(kept) < len(dates):
-        spans = [(each.start, each.end) for each in (*kept, *weekdays)]
-        other_words = tuple(
-            word for word in WORD_OR_NUMBER.findall(blank_out(calendar, spans)) if fold(word) not in FILLER_WORDS
-        )
+        other_words = find_other_words(calendar, [*kept, *weekdays])
     return DateScan(text, tuple(kept), tuple(weekdays), other_words)
+
+
+def find_other_words(text: str, matches: Iterable[DateMatch | WeekdayMatch]) -> tuple[str, ...]:
+    """Return the words that belong to no date or weekday and are no filler words."""
+    remaining = blank_out(text, [(each.start, each.end) for each in matches])
+    return tuple(word for word in WORD_OR_NUMBER.findall(remaining) if fold(word) not in FILLER_WORDS)
 
 
 def find_numeric(text: str) -> list[DateMatch]:
     """Find dates of three numbers: 2026-02-24, 24/2 2026."""
-    first = [
+    first = (
         DateMatch(NUMERIC, *found.span(), int(found[1]), int(found[2]), int(found[3]))
         for found in YEAR_FIRST.finditer(text)
-    ]
-    last = [
+    )
+    last = (
         DateMatch(NUMERIC, *found.span(), int(found[4]), int(found[3]), int(found[1]), found[2])
         for found in YEAR_LAST.finditer(text)
-    ]
+    )
     return [*first, *last]
 
 
-def find_short(text: str) -> list[DateMatch]:
-    """Find dates of two numbers with a slash: 24/2."""
+def find_short(pattern: re.Pattern[str], separator: str, text: str) -> list[DateMatch]:
+    """Find dates of two numbers, the day first: 24/2, or 7.9. with a dot after each."""
     return [
-        DateMatch(SHORT, *found.span(), None, int(found[2]), int(found[1]), "/") for found in DAY_MONTH.finditer(text)
-    ]
-
-
-def find_dotted(text: str) -> list[DateMatch]:
-    """Find dates of two numbers with a dot after each: 7.9."""
-    return [
-        DateMatch(SHORT, *found.span(), None, int(found[2]), int(found[1]), ".")
-        for found in DOTTED_DAY_MONTH.finditer(text)
+        DateMatch(SHORT, *found.span(), None, int(found[2]), int(found[1]), separator)
+        for found in pattern.finditer(text)
     ]
 
 
@@ -210,3 +249,48 @@ def blank_out(text: str, spans: Iterable[tuple[int, int]]) -> str:
 def to_spaces(found: re.Match[str]) -> str:
     """Return as many spaces as the match has characters."""
     return " " * len(found[0])
+
+
+# Names of months and weekdays -----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def parse_month(word: str) -> int | None:
+    """Return 1 to 12 for the name of a month, abbreviated or slightly misread."""
+    letters = fold(word)
+    if len(letters) < 3 or not letters.isalpha():
+        return None
+    for nth, names in enumerate(MONTHS, 1):
+        if any(name == letters or (len(letters) in (3, 4) and name.startswith(letters)) for name in names):
+            return nth
+    if letters in DAY_FIRST_MONTHS:
+        return DAY_FIRST_MONTHS[letters]
+    names = {name: nth for nth, names in enumerate(MONTHS, 1) for name in names}
+    names |= {name: nth for name, nth in DAY_FIRST_MONTHS.items() if len(name) >= MIN_MISREAD_NAME_LENGTH[FINNISH]}
+    similar = find_similar(letters, names)
+    return names[similar] if similar else None
+
+
+@lru_cache(maxsize=1024)
+def parse_weekday(word: str) -> tuple[int, str] | None:
+    """Return 0 (Monday) to 6 and the language for the name of a weekday, abbreviated or slightly misread."""
+    letters = fold(word)
+    if letters in WEEKDAY_NAMES or letters in NOT_WEEKDAYS:
+        return WEEKDAY_NAMES.get(letters)
+    names = [name for name, (_, language) in WEEKDAY_NAMES.items() if len(name) >= MIN_MISREAD_NAME_LENGTH[language]]
+    similar = find_similar(letters, names)
+    return WEEKDAY_NAMES[similar] if similar else None
+
+
+def find_similar(letters: str, names: Iterable[str]) -> str | None:
+    """Return the most similar name, if a word is long enough and one is similar enough."""
+    if len(letters) < MIN_MISREAD_LENGTH:
+        return None
+    near = {name: similarity(letters, name) for name in names if abs(len(letters) - len(name)) <= 1}
+    best = max(near, key=lambda name: near[name], default=None)
+    return best if best and near[best] >= MIN_SIMILARITY else None
+
+
+def similarity(letters: str, name: str) -> float:
+    """Return how similar two words are, from 0 to 1."""
+    return SequenceMatcher(None, letters, name, autojunk=False).ratio()

@@ -3,9 +3,9 @@
 An engine for all languages sometimes loses the ring of a capital Å, or reads it as dots. Three other sources correct
 that, and change nothing else, neither letters nor their case:
 
-    1. a second pass of the same engine, in which faint diacritics count (`faint_diacritics`)
+    1. a second pass of the same engine, in which faint diacritics count (`rapidocr_engine`)
     2. a second engine that knows Swedish, where it read the same letters
-    3. a list of Swedish words (`word_list`), where exactly one spelling has the letters of a word
+    3. a list of Swedish words (`letters`), where exactly one spelling has the letters of a word
 """
 
 import re
@@ -18,13 +18,13 @@ from duly.apps.ingest.ocr.letters import (
     SAME_SHAPE_CAPITALS,
     SWEDISH_LETTERS,
     WORD,
+    correct_by_word_list,
     drop_one_swedish_letter,
     fold,
     fold_letter,
     has_diacritic,
     insert_missing_letter,
 )
-from duly.apps.ingest.ocr.word_list import correct_by_word_list
 
 MISSING_SPACE = re.compile(
     r"(?<=\b[^\W\d_]\.)(?=[^\W\d_]{2})|(?<=[a-zåäöé]{2})(?=[A-ZÅÄÖ][a-zåäö])|(?<=[^\W_])(?=\()|(?<=[^\W\d_],)(?=[^\W\d_])"

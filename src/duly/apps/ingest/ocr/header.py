@@ -20,22 +20,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from duly.apps.ingest.ocr.calendar_names import (
+from duly.apps.ingest.ocr.date_scan import (
     AMBIGUOUS_WEEKDAYS,
     DAY_FIRST_RELATIVE_DAYS,
+    FILLER_WORDS,
     FINNISH,
+    FIRST_YEAR,
     GERMAN,
+    HEADER_WORDS,
+    LAST_YEAR,
     RELATIVE_DAYS,
     SWEDISH,
     TWO_LETTER_WEEKDAYS,
-    WEEKDAY_NAMES,
-)
-from duly.apps.ingest.ocr.date_scan import (
-    FILLER_WORDS,
-    FIRST_YEAR,
-    HEADER_WORDS,
-    LAST_YEAR,
     WEEK_NUMBER,
+    WEEKDAY_NAMES,
     WORD_OR_NUMBER,
     DateMatch,
     DateScan,

@@ -25,9 +25,8 @@ from duly.apps.ingest.ocr.block_fields import (
 )
 from duly.apps.ingest.ocr.lines import Line, Region
 from duly.apps.ingest.ocr.problems import find_duplicates, find_problems, find_row_problems, find_unassigned_lines
-from duly.apps.ingest.ocr.segmentation import Block, PageSegments, segment_page
+from duly.apps.ingest.ocr.segmentation import Block, PageSegments, find_anchors, segment_page
 from duly.apps.ingest.ocr.table import Field, TableColumns, build_rows, merge_cell
-from duly.apps.ingest.ocr.time_anchors import find_anchors
 from duly.apps.ingest.ocr.times import find_time_range, is_old_note, is_old_range, resembles_time_range
 from duly.apps.ingest.ocr.ui_text import is_status_label
 

@@ -1,10 +1,14 @@
 """Crop the lines of an image, and measure what the text alone does not show: strokes, strikethrough, truncation."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image, ImageOps, ImageStat
 
 from duly.apps.ingest.ocr.text_box import Corners, Ink, Point, TextBox
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 CROP_MARGIN = 0.22  # of the line height, around a cropped line
 CROP_HEIGHT = 48  # pixels of a cropped line: what Tesseract reads best
@@ -17,6 +21,7 @@ AFTER_TEXT = (0.12, 1.1)  # of the line height, right of a text: where more text
 MIN_INK_SHARE = 0.04  # of the pixels there: less is noise
 TEXT_LEVEL = 0.55  # of the 97th percentile of the text's own contrast: what counts as ink there
 MIN_BACKGROUND_DIFFERENCE = 22  # of 255 grey levels, between two backgrounds that are not the same
+SAMPLE_HEIGHT = 24  # pixels of an area that is compared with another
 MAX_DARK_MEAN = 110  # of 255 grey levels: an image with a lower mean is light text on a dark background
 
 
@@ -111,16 +116,9 @@ def ends_at_page_edge(box: TextBox, grey: Image.Image, background: float) -> boo
     ends = corners_between(box, 0.0, 1.0 + BEYOND_TEXT[1] * height_share)[1:3]
     if not all(0 <= x < grey.width and 0 <= y < grey.height for x, y in ends):
         return True  # the image itself ends there
-    near, beyond = (
-        np.asarray(grey.transform(size, Image.Transform.QUAD, to_quad(corners), Image.Resampling.BILINEAR), np.float32)
-        for corners, size in (
-            (corners_between(box, max(0.0, 1.0 - 4 * height_share), 1.0), (96, 24)),
-            (
-                corners_between(box, 1.0 + BEYOND_TEXT[0] * height_share, 1.0 + BEYOND_TEXT[1] * height_share),
-                (8, 24),
-            ),
-        )
-    )
+    near = sample(grey, corners_between(box, max(0.0, 1.0 - 4 * height_share), 1.0), 96)
+    after = corners_between(box, 1.0 + BEYOND_TEXT[0] * height_share, 1.0 + BEYOND_TEXT[1] * height_share)
+    beyond = sample(grey, after, 8)
     level = float(np.median(beyond))
     is_other = all(abs(level - each) > MIN_BACKGROUND_DIFFERENCE for each in (float(np.median(near)), background))
     return is_other and float(beyond.std()) < MIN_BACKGROUND_DIFFERENCE / 2
@@ -140,16 +138,21 @@ def has_unread_text_after(box: TextBox, grey: Image.Image, boxes: Sequence[TextB
         return False
     if any(other is not box and covers(other, left, right + box.height / 5, (top + bottom) / 2) for other in boxes):
         return False
-    near, beyond = (
-        np.asarray(grey.transform(size, Image.Transform.QUAD, to_quad(corners), Image.Resampling.BILINEAR), np.float32)
-        for corners, size in (
-            (corners_between(box, max(0.0, 1.0 - 4 * height_share), 1.0), (96, 24)),
-            (after, (32, 24)),
-        )
-    )
+    near = sample(grey, corners_between(box, max(0.0, 1.0 - 4 * height_share), 1.0), 96)
+    beyond = sample(grey, after, 32)
     background = np.median(near)
     is_ink = np.abs(beyond - background) > np.percentile(np.abs(near - background), 97) * TEXT_LEVEL
     return bool(is_ink[4:-4].mean() > MIN_INK_SHARE and is_ink[[0, 1, -2, -1]].mean() < MIN_INK_SHARE / 2)
+
+
+def sample(grey: Image.Image, corners: Corners, width: int) -> "NDArray[Any]":
+    """Return the grey levels between some corners, as an array of this width."""
+    import numpy as np
+
+    size = (width, SAMPLE_HEIGHT)
+    return np.asarray(
+        grey.transform(size, Image.Transform.QUAD, to_quad(corners), Image.Resampling.BILINEAR), np.float32
+    )
 
 
 def covers(box: TextBox, left: float, right: float, y: float) -> bool:

@@ -1,8 +1,4 @@
-"""Assemble text boxes into lines: deskew the page, then join the fragments of one row.
-
-A rotated page has one slope; a page photographed from the side has a slope that changes from top to bottom. Both are
-estimated from the text boxes, whose corners follow their own baselines.
-"""
+"""Assemble text boxes into lines: deskew the page, then join the fragments of one row."""
 
 import math
 import re
@@ -11,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from duly.apps.ingest.ocr.diacritics import drop_unstable_first_char, readings_agree, reconcile_readings
 from duly.apps.ingest.ocr.letters import may_have_diacritic
-from duly.apps.ingest.ocr.skew import estimate_skew
-from duly.apps.ingest.ocr.text_box import Ink, TextBox
+from duly.apps.ingest.ocr.text_box import Ink, TextBox, estimate_skew
 from duly.apps.ingest.ocr.times import find_time_range, is_meridiem, is_old_range, resembles_time_range
 
 # Distances: multiples of a line's height.
@@ -239,6 +234,17 @@ def join_fragments(line: Line, fragment: Line) -> Line:
         confidence=min(line.confidence, fragment.confidence),
         min_char_confidence=min(line.min_char_confidence, fragment.min_char_confidence),
         may_be_truncated=line.may_be_truncated or fragment.may_be_truncated,
+    )
+
+
+def join_rows(lines: Sequence[Line]) -> Line:
+    """Return lines below each other as one, at the position of the first."""
+    return replace(
+        lines[0],
+        text=" ".join(line.text for line in lines),
+        confidence=min(line.confidence for line in lines),
+        min_char_confidence=min(line.min_char_confidence for line in lines),
+        may_be_truncated=any(line.may_be_truncated for line in lines),
     )
 
 

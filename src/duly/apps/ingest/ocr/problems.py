@@ -39,13 +39,17 @@ def find_problems(segments: PageSegments, shifts: Sequence[RecognisedShift], con
     return [
         *(problem for block in full for problem in find_time_problems(block)),
         *(f"a line of the shift {block.line.text!r} cannot be read" for block in blocks_with_hole(segments.blocks)),
-        *(f"{rest[0].text!r} after {block.line.text!r} belongs to no shift" for block, rest in lines_after(segments)),
+        *(
+            f"{rest[0].text!r} after {block.line.text!r} belongs to no shift"
+            for block, rest in (*lines_after_gap(segments), *surplus_rows(segments))
+        ),
         *(f"{rest[0].text!r} beside {block.line.text!r} belongs to no shift" for block, rest in lines_beside(segments)),
         *(f"{line.text!r} belongs to no shift" for line in lines_outside(segments)),
         *(f"the shift {shift.start}-{shift.end} {shift.title!r} appears twice" for shift in find_duplicates(shifts)),
         *(
             f"it is unclear which lines of {block.line.text!r} are its title"
-            for block in blocks_with_unclear_title(full, conventions)
+            for block in full
+            if conventions.titles.is_undecided(block)
         ),
         *(
             f"it is unclear whether {line.text!r} is a customer or a location ({line.position})"
@@ -114,11 +118,6 @@ def find_time_problems(block: Block) -> list[str]:
 # Fields ---------------------------------------------------------------------------------------------------------------
 
 
-def blocks_with_unclear_title(blocks: Iterable[Block], conventions: PageConventions) -> list[Block]:
-    """Return the blocks whose title may have one row or two."""
-    return [block for block in blocks if conventions.titles.is_undecided(block)]
-
-
 def unclear_fields(blocks: Iterable[Block], conventions: PageConventions) -> list[Line]:
     """Return the only rows after a title that may be a customer or a location."""
     rows = [conventions.field_rows(block) for block in blocks]
@@ -178,12 +177,6 @@ def find_unassigned_lines(segments: PageSegments) -> list[Line]:
     return [line for line in lines if not is_day_section_heading(line.text)]
 
 
-def lines_after(segments: PageSegments) -> Iterator[tuple[Block, Sequence[Line]]]:
-    """Yield blocks with the lines after them that may be a shift whose times were not recognised."""
-    yield from lines_after_gap(segments)
-    yield from surplus_rows(segments)
-
-
 def lines_after_gap(segments: PageSegments) -> Iterator[tuple[Block, Sequence[Line]]]:
     """Yield blocks with lines that follow after a gap and may be a shift whose times were not recognised."""
     for block in segments.blocks:
@@ -209,15 +202,11 @@ def surplus_rows(segments: PageSegments) -> Iterator[tuple[Block, Sequence[Line]
     ]
     max_step = MAX_STEP_RATIO * statistics.median(steps) if steps else math.inf
     for block in segments.blocks:
-        apart = (nth for nth in range(usual, len(block.rows)) if gap_above(block, nth) > max_step)
-        first = next(apart, usual if len(block.rows) >= usual + MAX_EXTRA_ROWS else None)
+        rows = block.rows
+        apart = (nth for nth in range(usual, len(rows)) if rows[nth].centre_y - rows[nth - 1].centre_y > max_step)
+        first = next(apart, usual if len(rows) >= usual + MAX_EXTRA_ROWS else None)
         if first is not None:
-            yield block, block.rows[first:]
-
-
-def gap_above(block: Block, nth: int) -> float:
-    """Return the vertical distance of a row from the one before."""
-    return block.rows[nth].centre_y - block.rows[nth - 1].centre_y
+            yield block, rows[first:]
 
 
 def lines_beside(segments: PageSegments) -> Iterator[tuple[Block, Sequence[Line]]]:

@@ -2,21 +2,26 @@
 
 It crops lines so tightly that rings are cut off, and where a ring is blurred or touches its letter, the bare letter
 wins. So lines with letters are recognised in a second pass, with a margin around them and stretched, in which a faint
-diacritic counts (`faint_diacritics`). Lines that may have diacritics are read by Tesseract too, where it is installed.
+diacritic counts. Lines that may have diacritics are read by Tesseract too, where it is installed.
+
+At every time step along a line the recogniser gives each character of its alphabet a probability, and greedy decoding
+takes the best. For a plain letter, its variants with diacritics together get less than 0.5 %. For an Å whose ring is
+blurred or touches the letter, A may win, but Å, Á, Ä and similar get 3 % and more: something is above the letter, and
+in Swedish that is a ring or dots.
 """
 
 import os
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from itertools import pairwise, repeat
-from typing import Any, cast
+from functools import cached_property, lru_cache
+from itertools import groupby, pairwise, repeat
+from typing import TYPE_CHECKING, Any, cast
 
 from PIL import Image, ImageStat
 
-from duly.apps.ingest.ocr.faint_diacritics import character_runs, restore_faint_diacritics
-from duly.apps.ingest.ocr.letters import may_have_diacritic
+from duly.apps.ingest.ocr.letters import FOREIGN_TO_SWEDISH, may_have_diacritic
 from duly.apps.ingest.ocr.line_images import (
     corners_between,
     crop_line,
@@ -25,8 +30,10 @@ from duly.apps.ingest.ocr.line_images import (
     measure_ink,
     stretch_line,
 )
-from duly.apps.ingest.ocr.tesseract import TesseractLineReader
 from duly.apps.ingest.ocr.text_box import TextBox
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MAX_IMAGE_SIDE = 2600  # pixels, of the longer side: larger images are reduced first
 MAX_DETECTION_SIDE = 1600  # pixels, of the longer side: lines are detected at this size and recognised at full size
@@ -39,14 +46,20 @@ TWO_TIME_RANGES = re.compile(rf"({TIMES})\s*({TIMES})")
 MAX_WORD_GAP = 1.5  # of the line height, between two words of one line
 MIN_RECHECK_LENGTH = 2  # characters: shorter text is not read again
 RecognisedWord = tuple[str, float, Any]  # text, confidence, corners
+MIN_DIACRITIC_SHARE = 0.03  # of the probability of a letter and its variants: what the variants must have together
+BASE_LETTERS = {"Å": "A", "Ä": "A", "Ö": "O", "å": "a", "ä": "a", "ö": "o"}
+# Letters of other languages, kept as they are as long as no Swedish variant has a share of the probability.
+AMBIGUOUS_FOREIGN = {"á": "å", "ó": "ö", "Ó": "Ö"}
+# By index of a letter: index of each Swedish letter that it may be, with the indexes of all its look-alikes.
+Variants = Mapping[int, Mapping[int, Sequence[int]]]
 
 
 class RapidOcrEngine:
     """RapidOCR, with Tesseract as an optional second reader of single lines."""
 
-    def __init__(self, line_reader: TesseractLineReader | None) -> None:
-        self.line_reader = line_reader
-        self.name = "rapidocr and tesseract" if line_reader else "rapidocr"
+    def __init__(self, read_line: Callable[[Image.Image], str] | None) -> None:
+        self.read_line = read_line
+        self.name = "rapidocr and tesseract" if read_line else "rapidocr"
 
     @cached_property
     def rapidocr(self) -> Any:
@@ -101,9 +114,9 @@ class RapidOcrEngine:
 
     def with_second_engine(self, box: TextBox, line: Image.Image) -> TextBox:
         """Return the box with what Tesseract reads, if a letter of it may have a diacritic."""
-        if self.line_reader is None or len(box.text) < MIN_RECHECK_LENGTH or not may_have_diacritic(box.text):
+        if self.read_line is None or len(box.text) < MIN_RECHECK_LENGTH or not may_have_diacritic(box.text):
             return box
-        return replace(box, second_engine_text=self.line_reader.recognise(line))
+        return replace(box, second_engine_text=self.read_line(line))
 
     def run(self, image: Image.Image, *, is_full_page: bool) -> Any:
         """Run RapidOCR over a page, or over the image of one line, in which faint diacritics count.
@@ -225,3 +238,50 @@ def with_text(box: TextBox, text: str) -> TextBox:
     confidences = box.char_confidences[index : index + len(text)]
     lowest = min(confidences, default=box.min_char_confidence)
     return replace(box, text=text, char_confidences=confidences, min_char_confidence=lowest)
+
+
+# Faint diacritics -----------------------------------------------------------------------------------------------------
+
+
+def restore_faint_diacritics(probabilities: "NDArray[Any]", alphabet: Sequence[str]) -> "NDArray[Any]":
+    """Return the probabilities (line, time step, character) with faint diacritics raised above their bare letters."""
+    variants, changed = letter_variants(tuple(alphabet)), probabilities.copy()
+    for line in changed:
+        for letter, steps in character_runs(line.argmax(axis=1).tolist()):
+            accented = find_faint(line[steps].max(axis=0), letter, variants[letter]) if letter in variants else None
+            if accented is not None:
+                line[steps, accented] = 1.0 + line[steps, letter]
+    return changed
+
+
+def find_faint(highest: "NDArray[Any]", letter: int, variants: Mapping[int, Sequence[int]]) -> int | None:
+    """Return the Swedish letter that a letter seems to be; None if it seems to be what was read."""
+    others = float(highest[[like for same in variants.values() for like in same if like != letter]].sum())
+    if others < MIN_DIACRITIC_SHARE * (others + float(highest[letter])):
+        return None
+    return max(variants, key=lambda accented: float(highest[variants[accented]].sum()))
+
+
+def character_runs(best: Sequence[int]) -> Iterator[tuple[int, slice]]:
+    """Yield each winning character with its run of consecutive time steps, which decodes to one character."""
+    start = 0
+    for letter, steps in groupby(best):
+        end = start + len(list(steps))
+        yield letter, slice(start, end)
+        start = end
+
+
+@lru_cache(maxsize=2)
+def letter_variants(alphabet: tuple[str, ...]) -> Variants:
+    """Return the Swedish letters that each bare or foreign letter of an alphabet may be, with their look-alikes."""
+    indexes = {letter: index for index, letter in enumerate(alphabet)}
+    found = defaultdict[int, defaultdict[int, list[int]]](lambda: defaultdict(list))
+    for letter, index in indexes.items():
+        swedish = AMBIGUOUS_FOREIGN.get(letter) or letter.translate(FOREIGN_TO_SWEDISH)
+        base = BASE_LETTERS.get(swedish, "")
+        if base in indexes and swedish in indexes:
+            found[indexes[base]][indexes[swedish]].append(index)
+    for letter, swedish in AMBIGUOUS_FOREIGN.items():
+        if {letter, swedish, BASE_LETTERS[swedish]} <= indexes.keys():
+            found[indexes[letter]] = found[indexes[BASE_LETTERS[swedish]]]
+    return found

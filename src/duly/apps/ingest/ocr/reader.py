@@ -1,17 +1,24 @@
-"""Read the text boxes of a photograph: the days it shows, their shifts, and how much of each day it covers."""
+"""Read a photograph: the days it shows, their shifts, and how much of each day it covers.
+
+`recognise` runs in a child process, which keeps its engine; `read_days` is everything after the text boxes. A rejected
+photograph raises one of our exceptions, whose message is written for the user who sent it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from duly.apps.ingest.ocr.block_fields import RecognisedShift
-from duly.apps.ingest.ocr.days import DayRegion, find_undated_days, split_dates, split_days
+from duly.apps.ingest.ocr.day_regions import DayRegion, find_day_regions, find_undated_days, split_dates
+from duly.apps.ingest.ocr.engine import EngineConfig, OcrEngine, build_engine
 from duly.apps.ingest.ocr.header import HeaderDate, find_header_date, is_relative_day
 from duly.apps.ingest.ocr.layout import Layout, analyse_layout
 from duly.apps.ingest.ocr.lines import Line, Region, assemble_lines
 from duly.apps.ingest.ocr.table import Field, TableColumns, find_columns, split_cells
 from duly.apps.ingest.ocr.text_box import TextBox
 from duly.apps.ingest.spelling import MINUTES_OF_DAY, minutes_since_midnight
+from duly.storage.photo import decode_photo
 
 MAX_SHIFTS = 100  # of one day: more cannot be right
 
@@ -34,7 +41,7 @@ def read_days(boxes: Sequence[TextBox], width: float, height: float, default_yea
     columns = find_columns(region)
     if columns:
         region = split_cells(region, columns)
-    days = split_days(region, default_year)
+    days = find_day_regions(region, default_year)
     if not days:
         return (read_single_day(region, columns, default_year),)
     return tuple(read_day_region(day, columns) for day in days)
@@ -113,3 +120,27 @@ def is_over_midnight(starts: Sequence[str], earlier: str, later: str) -> bool:
     return (
         minutes_since_midnight(earlier) - minutes_since_midnight(later) > MINUTES_OF_DAY // 2 and starts[-1] < starts[0]
     )
+
+
+# In the child process -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RecognitionOptions:
+    """Engine to use, and the year of dates that show none."""
+
+    engine: EngineConfig
+    default_year: int
+
+
+def recognise(data: bytes, options: RecognitionOptions) -> tuple[RecognisedDay, ...]:
+    """Return the days that a photograph shows."""
+    image = decode_photo(data)
+    boxes = get_engine(options.engine).recognise(image)
+    return read_days(boxes, image.width, image.height, options.default_year)
+
+
+@lru_cache(maxsize=1)
+def get_engine(config: EngineConfig) -> OcrEngine:
+    """Return the engine of this process, built on first use."""
+    return build_engine(config)

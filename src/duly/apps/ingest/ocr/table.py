@@ -15,8 +15,8 @@ from enum import StrEnum
 from itertools import pairwise
 
 from duly.apps.ingest.ocr.letters import fold, split_words
-from duly.apps.ingest.ocr.lines import Line, Region
-from duly.apps.ingest.ocr.time_anchors import TimeAnchor, find_anchors, join_start_and_end
+from duly.apps.ingest.ocr.lines import Line, Region, join_rows
+from duly.apps.ingest.ocr.segmentation import TimeAnchor, find_anchors, join_start_and_end
 from duly.apps.ingest.ocr.times import find_single_time
 from duly.apps.ingest.ocr.ui_text import is_day_section_heading, is_navigation_label, is_ui_text
 
@@ -280,13 +280,4 @@ def find_nearest_row(rows: Sequence[TableRow], line: Line) -> tuple[TableRow, bo
 
 def merge_cell(lines: Sequence[Line]) -> Line | None:
     """Return the lines of a cell as one, or None if it is empty."""
-    if not lines:
-        return None
-    return replace(
-        lines[0],
-        text=" ".join(line.text for line in lines),
-        right=max(line.right for line in lines),
-        confidence=min(line.confidence for line in lines),
-        min_char_confidence=min(line.min_char_confidence for line in lines),
-        may_be_truncated=any(line.may_be_truncated for line in lines),
-    )
+    return replace(join_rows(lines), right=max(line.right for line in lines)) if lines else None

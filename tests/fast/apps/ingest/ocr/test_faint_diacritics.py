@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from duly.apps.ingest.ocr.faint_diacritics import restore_faint_diacritics
+from duly.apps.ingest.ocr.rapidocr_engine import restore_faint_diacritics
 
 WORD = ("blank", "A", "Å", "Á", "Ä", "O", "Ö", "a", "å", "á", "ä", "o", "ö", "l", "E", "É")
 

@@ -1,7 +1,6 @@
 """The vocabulary of the report is unseen: no list has its words with å, ä or ö."""
 
-from duly.apps.ingest.ocr.letters import SWEDISH_LETTERS, WORD, fold
-from duly.apps.ingest.ocr.word_list import known_words, words_missing_letter
+from duly.apps.ingest.ocr.letters import SWEDISH_LETTERS, WORD, fold, known_words, words_missing_letter
 from tests.support.ocr.vocabulary import DEVELOPMENT, REPORT, Vocabulary
 
 

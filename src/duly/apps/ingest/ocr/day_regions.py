@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
 
-from duly.apps.ingest.ocr.calendar_names import parse_weekday
+from duly.apps.ingest.ocr.date_scan import parse_weekday
 from duly.apps.ingest.ocr.header import LEAP_YEAR, HeaderDate, find_dates, is_day_header
 from duly.apps.ingest.ocr.lines import Line, Region
-from duly.apps.ingest.ocr.time_anchors import TimeAnchor, find_anchors
+from duly.apps.ingest.ocr.segmentation import TimeAnchor, find_anchors
 from duly.apps.ingest.ocr.times import find_single_time, find_time_range
 from duly.apps.ingest.ocr.ui_text import is_ui_text
 
@@ -60,7 +60,7 @@ def split_date(line: Line) -> list[Line]:
     ]
 
 
-def split_days(region: Region, default_year: int) -> list[DayRegion]:
+def find_day_regions(region: Region, default_year: int) -> list[DayRegion]:
     """Return the regions of a page with several days, in reading order; nothing for a page with one day or none."""
     headers = [found for line in region.lines if is_day_header(line.text) for found in find_dates(line, default_year)]
     if len({header.date for header in headers}) < 2:
