@@ -1024,7 +1024,7 @@ REST = (
     Fault(
         "testing-key-ignored",
         "src/duly/testing/jobs.sql",
-        "            and (%(key)s::text is null or idempotency_key = %(key)s::text)\n",
+        "            and (%(idempotency_key)s::text is null or idempotency_key = %(idempotency_key)s::text)\n",
         "",
         "assert_enqueued passes for a job under another key.",
     ),
