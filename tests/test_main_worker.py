@@ -144,7 +144,7 @@ class InsertsAreParameterised(unittest.IsolatedAsyncioTestCase):
 
     async def settle(self, heard: Any, taken: Sequence[settlement.SettledCapture]) -> None:
         """The statement that settles a session and writes its version."""
-        await settlement.settle_captures(heard, "schedule_ingest", "done", taken)
+        await settlement.settle_captures(heard, taken)
 
     async def test_no_value_stands_in_a_statement(self) -> None:
         async def events(heard: Any, taken: Sequence[settlement.SettledCapture]) -> None:

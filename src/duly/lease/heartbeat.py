@@ -1,6 +1,6 @@
 """Renews every lease we hold, and stops the holder of a lease that is lost or can no longer be renewed.
 
-    every heartbeat          one statement per table, which never waits for a lock; each lease is then renewed, busy,
+    every heartbeat          one statement per table, which never waits for a lock; each lease is then renewed, skipped,
                              lost, or to be cancelled
     the database is silent   at (last renewal sent) + lease - margin, by our monotonic clock, the holder is stopped:
                              before another worker can claim the row
@@ -23,7 +23,7 @@ from psycopg import AsyncConnection
 from duly.backoff import Backoff, BackoffPolicy
 from duly.db.pool import reads_committed, set_role
 from duly.errors import DulyError, LeaseLost
-from duly.lease.operations import Lease, LeaseTable, Renewal, renew
+from duly.lease.operations import Lease, LeaseTable, Renewal, renew_leases
 
 LAST_BEAT_SECONDS = 1.0  # limit for a beat that is in progress when the heartbeat is stopped
 
@@ -209,10 +209,10 @@ class Heartbeat:
     async def renew_on(self, connection: AsyncConnection[Any], leases: Sequence[Lease]) -> Renewal:
         """Run the statement, in a transaction if a role must be set or the default is not READ COMMITTED."""
         if not self.role and self.shared.is_read_committed:
-            return await renew(connection, leases, lease_seconds=self.lease_seconds)
+            return await renew_leases(connection, leases, lease_seconds=self.lease_seconds)
         async with connection.transaction():
             await set_role(connection, self.role)
-            return await renew(connection, leases, lease_seconds=self.lease_seconds)
+            return await renew_leases(connection, leases, lease_seconds=self.lease_seconds)
 
     def leases_by_table(self) -> dict[LeaseTable, list[Lease]]:
         """Group the leases that are not lost by table."""

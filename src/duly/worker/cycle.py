@@ -76,7 +76,7 @@ class WorkCycle:
         await self.sweeper.sweep()
         await self.sweeper.run_unleased()
         limit = min(self.work.tuning.slots, self.work.tuning.batch)
-        if not await self.claimer.claim_due(limit) and self.work.table.expired == "reclaimed":
+        if not await self.claimer.claim_due(limit) and self.work.table.can_claim_expired:
             await self.claimer.claim_expired(limit)
         self.polling.may_be_more = False
         renewing = asyncio.create_task(self.heartbeat.run())

@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 
 from duly.db.pool import connect
-from duly.lease.operations import claim
+from duly.lease.operations import claim_rows
 from duly.settings import Settings
 from duly.worker.runner import Worker
 from tests.support import actions
@@ -44,8 +44,8 @@ def put(admin: Admin, shape: Shape, *notes: str) -> list[Any]:
 def rows(admin: Admin, shape: Shape) -> list[tuple[Any, ...]]:
     """Return state, note and starts of every row, in the order of insertion."""
     table = shape.table
-    columns = sql.SQL(", ").join(map(sql.Identifier, (table.state, "note", table.starts)))
-    order = sql.Identifier(table.due)
+    columns = sql.SQL(", ").join(map(sql.Identifier, (shape.state, "note", table.starts)))
+    order = sql.Identifier(shape.due)
     return admin.execute(
         sql.SQL("select {} from {} order by {}").format(columns, sql.Identifier(*table.qualified_name), order)
     ).fetchall()
@@ -165,7 +165,7 @@ async def test_a_row_locked_by_another_transaction_is_settled_later_and_delays_n
 
 async def test_when_nothing_can_be_written_no_outcome_is_lost(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, *(f"say {nth}" for nth in range(20)))
-    refuse(admin, shape, f"new.{shape.table.state} = '{shape.end}'", "25006")
+    refuse(admin, shape, f"new.{shape.state} = '{shape.end}'", "25006")
     async with working(workers, shape) as worker:
         await until(admin, lambda: {row[2] for row in rows(admin, shape)} == {1})
         await until(admin, lambda: b'duly_database_errors_total{kind="' in worker.metrics.render())
@@ -195,7 +195,7 @@ async def test_the_answer_of_a_child_process_is_data_and_runs_no_code(workers: s
 async def test_many_expired_rows_come_back_at_one_sweep_though_one_of_them_refuses(workers: str, admin: Admin) -> None:
     (bad, *_) = sorted(put(admin, PARCEL, *["say back"] * 300))
     async with await connect(workers) as connection:
-        assert len(await claim(connection, PARCEL.table, "gone", lease_seconds=30, limit=300)) == 300
+        assert len(await claim_rows(connection, PARCEL.table, "gone", lease_seconds=30, limit=300)) == 300
     expire_leases(admin, PARCEL)
     refuse(admin, PARCEL, f"new.id = '{bad}' and new.status = 'WAITING'", "23514")
     async with working(workers, PARCEL, sweep_seconds=3600.0):
@@ -204,20 +204,20 @@ async def test_many_expired_rows_come_back_at_one_sweep_though_one_of_them_refus
 
 async def test_a_row_that_cannot_be_claimed_delays_no_other(shape: Shape, workers: str, admin: Admin) -> None:
     (bad, *_) = put(admin, shape, *["say done"] * 5)
-    is_bad = f"new.{shape.table.key}::text = '{bad}' and new.{shape.table.state}::text = '{shape.table.held}'"
+    is_bad = f"new.{shape.table.key}::text = '{bad}' and new.{shape.state}::text = '{shape.held}'"
     refuse(admin, shape, is_bad, "23514")
     async with working(workers, shape):
         await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 4)
         put(admin, shape, "say later")
         await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 5)
-    assert [row[0] for row in rows(admin, shape)].count(shape.table.ready) == 1
+    assert [row[0] for row in rows(admin, shape)].count(shape.ready) == 1
 
 
 async def test_a_row_that_cannot_be_read_delays_no_other(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, *["say done"] * 5)
     long_ago = sql.SQL("update {} set {} = '-infinity' where {key} = (select min({key}::text)::{} from {})").format(
         sql.Identifier(*shape.table.qualified_name),
-        sql.Identifier(shape.table.due),
+        sql.Identifier(shape.due),
         sql.SQL(shape.table.key_type),  # type: ignore[arg-type]
         sql.Identifier(*shape.table.qualified_name),
         key=sql.Identifier(shape.table.key),
@@ -280,13 +280,11 @@ async def test_a_worker_that_is_stopping_is_not_ready_while_its_last_row_runs(wo
 
 def expire_leases(admin: Admin, shape: Shape) -> None:
     """Expire the lease of every leased row."""
-    clock = shape.table.until or shape.table.since
-    assert clock
     statement = sql.SQL("update {} set {clock} = {clock} - interval '1 hour' where {} = {}").format(
         sql.Identifier(*shape.table.qualified_name),
-        sql.Identifier(shape.table.state),
-        shape.table.held,
-        clock=sql.Identifier(clock),
+        sql.Identifier(shape.state),
+        shape.held,
+        clock=sql.Identifier(shape.renewed[0]),
     )
     admin.execute(statement)
 

@@ -60,8 +60,8 @@ async def live(jobs: JobActions) -> None:
     assert len(first) == 8
     async with worker.transaction():
         await repository.snooze(worker, first[:2], [1.0, 2.0])
-        await repository.settle_given_up(worker, first[2:3], ["NEVER"], ["no"])
-        await repository.release(worker, first[3:4])
+        await repository.settle_failed(worker, first[2:3], ["NEVER"], ["no"], give_up=True)
+        await repository.release_jobs(worker, first[3:4])
     await jobs.fail(*first[4:6])
     assert await jobs.steer(repository.cancel_job, ORG, first[6].key, "anna") == JobStatus.RUNNING
     jobs.advance_clock(LEASE + 1)

@@ -9,10 +9,10 @@ import pytest
 
 from duly.db.pool import connect
 from duly.lease.heartbeat import Heartbeat, HeldLease
-from duly.lease.operations import Lease, fence
+from duly.lease.operations import Lease
 from tests.fast.lease.test_dropped_answers import SECONDS, Admin, proxy
 from tests.fast.lease.test_heartbeat import beats
-from tests.fast.lease.test_lease import hold, put
+from tests.fast.lease.test_lease import hold, lock, put
 from tests.full.lease.test_heartbeat import expired
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import Shape
@@ -39,7 +39,7 @@ async def test_a_heartbeat_cut_off_in_silence_gives_leases_up_in_time_and_recove
         (new,) = await hold(connection, shape, seconds=seconds)
         async with heartbeat.renewing(new):
             await beats(heartbeat, 2)
-            await fence(connection, new)
+            await lock(connection, shape, new)
 
 
 @asynccontextmanager

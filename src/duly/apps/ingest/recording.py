@@ -28,7 +28,7 @@ from duly.apps.ingest.settlement import SettledCapture
 from duly.apps.ingest.table_support import TableSupport
 from duly.db.rows import Connection
 from duly.errors import Conflict
-from duly.lease.operations import Lease, fence_many, find_settled
+from duly.lease.operations import Lease, fence_rows, find_settled
 from duly.logging import get_log
 
 DayKey = tuple[int, date]  # user_id, schedule_date
@@ -61,7 +61,7 @@ class CaptureRecorder:
     async def record(self, connection: Connection, captures: Sequence[ReadCapture]) -> frozenset[UUID]:
         """Record sessions, all or none; return those that are, or were before, settled by us."""
         leases = [each.lease for each in captures]
-        ours = await fence_many(connection, leases)
+        ours = await fence_rows(connection, leases)
         settled_before = frozenset[UUID]() if len(ours) == len(leases) else await find_settled(connection, leases)
         for lease in leases:
             if lease.key not in ours | settled_before:
@@ -99,7 +99,7 @@ class CaptureRecorder:
             days[capture.day_key] = change.after
             result = build_result(capture.lease.key, change, capture.result, uncovered)
             settled.append(SettledCapture(capture.lease, change, snapshot.payload, result, capture.result.further_days))
-        has_version = await settlement.settle_captures(connection, self.schema, self.options.states.done, settled)
+        has_version = await settlement.settle_captures(connection, settled)
         assert len(has_version) == len(settled), "the rows are locked, so every settle succeeds"
         for each in settled:
             if each.change.has_new_version and not has_version[each.lease.key]:

@@ -34,7 +34,7 @@ from duly.db.rows import Connection
 from duly.errors import InvalidArgument
 from duly.executors.call import Call
 from duly.lease.crash_isolation import CrashIsolation
-from duly.lease.operations import Lease, quarantine, release, settle_many
+from duly.lease.operations import Lease, claim_expired_rows, claim_rows, quarantine_rows, release_rows, settle_rows
 from duly.lease.work import Finished, StopSignal, Tuning, Work
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp, Released, clean_text
@@ -109,7 +109,9 @@ class CaptureWork(Work):
             if not await self.permission.can_claim(connection):
                 return []
             await self.close_idle(connection)
-            leases = await super().claim(connection, worker_id, limit, keys)
+            leases = await claim_rows(
+                connection, self.table, worker_id, lease_seconds=self.tuning.lease_seconds, limit=limit, keys=keys
+            )
         self.start_iteration(leases)
         return leases
 
@@ -132,9 +134,18 @@ class CaptureWork(Work):
         with self.permission.recording_refusals():
             if not await self.permission.can_claim(connection):
                 return []
-            kept, deferred = self.crash_isolation.split(await super().claim_expired(connection, worker_id, limit, keys))
+            claimed = await claim_expired_rows(
+                connection,
+                self.table,
+                worker_id,
+                lease_seconds=self.tuning.lease_seconds,
+                max_starts=self.tuning.max_starts,
+                limit=limit,
+                keys=keys,
+            )
+            kept, deferred = self.crash_isolation.split(claimed)
             if deferred:
-                await release(connection, deferred)
+                await release_rows(connection, deferred)
         if kept:
             self.start_iteration(kept)
         return kept
@@ -157,7 +168,7 @@ class CaptureWork(Work):
         with self.permission.recording_refusals():
             if not await self.permission.can_claim(connection):
                 return 0
-            rows = await quarantine(connection, self.table, max_starts=self.tuning.max_starts, keys=keys)
+            rows = await quarantine_rows(connection, self.table, max_starts=self.tuning.max_starts, keys=keys)
             await self.recorder.notify(connection, [capture_failed(row["id"], row["error"]) for row in rows])
         for row in rows if self.options.is_one_cycle else ():
             self.session_results.record(row["id"], SessionResult(f"failed: {row['error']}"))
@@ -165,7 +176,7 @@ class CaptureWork(Work):
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
         """Release sessions unread; their starts are not counted."""
-        released = await release(connection, leases)
+        released = await release_rows(connection, leases)
         for lease in leases:
             if lease.key in released:
                 self.report(lease, self.release_reasons.pop(lease.key, RELEASED))
@@ -240,7 +251,7 @@ class CaptureWork(Work):
         """Release what could not be settled for want of a privilege; where that fails too, the lease expires."""
         reason = await self.permission.explain(connection, len(leases))
         releasable = [lease for lease in leases if lease.owner not in self.permission.unreleasable_owners]
-        released = await release(connection, releasable) if releasable else frozenset[UUID]()
+        released = await release_rows(connection, releasable) if releasable else frozenset[UUID]()
         self.permission.forget(leases)
         for lease in leases:
             action = "released" if lease.key in released else "left until its lease expires"
@@ -250,8 +261,8 @@ class CaptureWork(Work):
     async def fail(self, connection: Connection, unread: Sequence[tuple[Lease, object]]) -> frozenset[UUID]:
         """Fail sessions with an error text, and notify the people who sent them; no day is changed."""
         errors = [clean_text(failure_text(outcome), MAX_ERROR_LENGTH) for _, outcome in unread]
-        settled = await settle_many(
-            connection, [lease for lease, _ in unread], self.options.states.failed, {"error": ("text", errors)}
+        settled = await settle_rows(
+            connection, [lease for lease, _ in unread], self.table.statements.settle_failed, error=errors
         )
         failed = [(lease, error) for (lease, _), error in zip(unread, errors, strict=True) if lease.key in settled]
         await self.recorder.notify(connection, [capture_failed(lease.key, error) for lease, error in failed])

@@ -14,7 +14,7 @@ from duly.apps.posts.model import MAX_ATTEMPTS
 from duly.apps.posts.rules import RULES_VERSION, RulesAnalyzer
 from duly.apps.posts.states import POST
 from duly.apps.posts.work import PostWork, ReadResult
-from duly.lease.operations import Lease, render, render_settle
+from duly.lease.operations import Lease
 from duly.lease.work import Finished
 from duly.worker.runner import Worker
 from tests.fast.apps.posts.test_work import (
@@ -214,13 +214,8 @@ async def test_nothing_is_taken_early_whichever_way_the_clock_is_moved(posts: Po
 
 PLACE = re.compile(r"%\((\w+)\)[sb]")
 ROWS = 20_000
-AI = (("ai", "jsonb"), ("ai_error", "text"))
 STATEMENTS = {
-    **{
-        name: render(POST, name)
-        for name in ("claim", "find_due", "renew", "release", "sweep", "find_expired", "find_settled")
-    },
-    "settle": render_settle(POST, "RELEASED", AI),
+    **{name: getattr(POST.statements, name) for name in POST.statements.statements},
     **{
         name: sql.SQL(cast("Any", repository.SQL.statements[name]))
         for name in ("write_notices", "find_post", "list_released", "list_by_author", "edit_caption")
@@ -229,8 +224,8 @@ STATEMENTS = {
 GIVEN = {
     "reader": ("text", "'author1'"),
     "owners": ("text[]", "array_fill('worker-1/token'::text, array[500])"),
-    "column_ai": ("jsonb[]", "array_fill('{}'::jsonb, array[500])"),
-    "column_ai_error": ("text[]", "array_fill('AI_FAILED'::text, array[500])"),
+    "ai": ("jsonb[]", "array_fill('{}'::jsonb, array[500])"),
+    "ai_error": ("text[]", "array_fill('AI_FAILED'::text, array[500])"),
     "lease_seconds": ("float8", "60"),
     "owner": ("text", "'worker-1/token'"),
     "limit": ("bigint", "100"),
