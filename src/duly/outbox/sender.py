@@ -33,7 +33,6 @@ from duly.outbox.answer_links import AnswerLinks
 from duly.outbox.channel import (
     AnswerLink,
     Channel,
-    Contact,
     NotSent,
     OutboundMessage,
     OutcomeUnknown,
@@ -161,8 +160,14 @@ class SendWork(Work):
             lease_seconds=self.tuning.lease_seconds,
             limit=limit,
         )
-        contacts = await self.find_contacts(connection, sorted({lease.row["recipient"] for lease in leases}))
-        link_keys = await list_link_keys(connection) if leases and self.links else []
+        if not leases:
+            return []
+        recipients = sorted({lease.row["recipient"] for lease in leases})  # uids, or Telegram ids of notifications
+        if self.messages.is_outbox:
+            contacts = await repository.find_contacts(connection, recipients)
+        else:
+            contacts = await repository.find_contacts_by_telegram_id(connection, [int(each) for each in recipients])
+        link_keys = await list_link_keys(connection) if self.links else []
         return [
             replace(
                 lease,
@@ -180,14 +185,6 @@ class SendWork(Work):
         if not self.links or not keys or "payload" not in lease.row:
             return ()
         return tuple(self.links.create(keys, lease.row["recipient"], lease.row["payload"], lease.row["created_at"]))
-
-    async def find_contacts(self, connection: Connection, recipients: Sequence[str]) -> Mapping[str, Contact]:
-        """Return the contacts of recipients, which are uids in the outbox and Telegram ids in notifications."""
-        if not recipients:
-            return {}
-        if self.messages.is_outbox:
-            return await repository.find_contacts(connection, recipients)
-        return await repository.find_contacts_by_telegram_id(connection, [int(each) for each in recipients])
 
     async def find_expired(
         self, connection: Connection, limit: int = 100, excluded_keys: Sequence[Any] = ()

@@ -76,8 +76,8 @@ class WorkCycle:
         await self.sweeper.sweep()
         await self.sweeper.run_unleased()
         limit = min(self.work.tuning.slots, self.work.tuning.batch)
-        if not await self.claimer.claim_due(limit) and self.work.table.can_claim_expired:
-            await self.claimer.claim_expired(limit)
+        if not await self.claimer.claim_up_to(limit) and self.work.table.can_claim_expired:
+            await self.claimer.claim_up_to(limit, expired=True)
         self.polling.may_be_more = False
         renewing = asyncio.create_task(self.heartbeat.run())
         try:
@@ -109,7 +109,8 @@ class WorkCycle:
     async def settle_and_claim(self) -> bool:
         """Run one cycle; True when another may be worth it at once."""
         has_settled = await self.settler.settle_finished()
-        return await self.claimer.claim_into_free_slots() or has_settled
+        wanted = self.claimer.count_wanted()
+        return (wanted > 0 and await self.claimer.claim_up_to(wanted) > 0) or has_settled
 
     async def repeat(self, step: Callable[[], Awaitable[bool]], wait: Callable[[], Awaitable[object]]) -> None:
         """Repeat a step for ever: wait when it has no more to do, back off when it fails."""

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from duly.crashpoint import crashpoint
 from duly.db.pool import Pool
@@ -20,6 +21,8 @@ from duly.worker.outage import DatabaseContact
 
 RETRY_SECONDS = 0.2  # when a row that another transaction has locked is settled again
 
+Ended: TypeAlias = tuple[Running, object]  # a held row, and the outcome of its handler
+
 log = get_log("duly.worker")
 
 
@@ -34,20 +37,34 @@ class Settler:
         self.metrics = held.metrics
 
     async def settle_finished(self) -> bool:
-        """Settle everything that has finished; True when there was something."""
-        finished = self.held.take_finished()
-        if finished:
-            try:
-                await self.record(finished)
-            except BaseException:  # settling is repeatable: nothing is lost by trying again
-                self.held.put_back(finished)
-                raise
-        return bool(finished)
+        """Settle everything that has finished, and stop holding each row as soon as that is committed.
 
-    async def record(self, finished: Sequence[tuple[Running, object]]) -> None:
-        """Settle or release rows, and stop holding each as soon as that is committed."""
-        to_release: list[tuple[Running, object]] = []
-        to_settle: list[tuple[Running, object]] = []
+        Returns True when there was something.
+        """
+        finished = self.held.take_finished()
+        if not finished:
+            return False
+        try:
+            to_settle, to_release = self.split(finished)
+            if to_settle:
+                began = time.monotonic()
+                try:
+                    await self.settle_batch(to_settle)
+                except Exception as error:
+                    await self.settle_in_pieces(to_settle, error)
+                self.metrics.settled_in(self.work.name, len(to_settle), time.monotonic() - began)
+            if to_release:
+                await self.release_each(to_release)
+            self.contact.note_answer()
+        except BaseException:  # settling is repeatable: nothing is lost by trying again
+            self.held.put_back(finished)
+            raise
+        return True
+
+    def split(self, finished: Sequence[Ended]) -> tuple[list[Ended], list[Ended]]:
+        """Split what has finished into rows to settle and rows to release, without those that need neither."""
+        to_settle: list[Ended] = []
+        to_release: list[Ended] = []
         for running, outcome in finished:
             if running not in self.held:  # given up meanwhile
                 continue
@@ -58,26 +75,14 @@ class Settler:
                 self.held.remove(running)
             else:
                 (to_release if isinstance(outcome, Released) else to_settle).append((running, outcome))
-        if to_settle:
-            await self.settle(to_settle)
-        if to_release:
-            await self.release_each(to_release)
-        self.contact.note_answer()
+        return to_settle, to_release
 
     def is_left_to_expire(self, running: Running, outcome: object) -> bool:
         """Did it run longer than a lease that is never renewed? Its start must count, or it would start for ever."""
         is_over = running.held is not None and running.held.lost is not None
         return is_over and isinstance(outcome, Released) and not self.held.heartbeat.is_renewing
 
-    async def settle(self, finished: Sequence[tuple[Running, object]]) -> None:
-        """Settle a batch; a row that is refused is handled alone."""
-        began = time.monotonic()
-        refused = await bisect(finished, self.settle_in_transaction)
-        for index, error in refused.items():
-            await self.settle_refused(finished[index], error)
-        self.metrics.settled_in(self.work.name, len(finished), time.monotonic() - began)
-
-    async def settle_in_transaction(self, batch: Sequence[tuple[Running, object]]) -> None:
+    async def settle_batch(self, batch: Sequence[Ended]) -> None:
         """Settle a batch in one transaction; rows that turn out to be another's are logged as lost."""
         async with self.pool.transaction() as connection:
             settled = await self.work.settle(connection, [Finished(each.lease, outcome) for each, outcome in batch])
@@ -91,7 +96,12 @@ class Settler:
                 self.held.note_lost(running, "its settle found another owner")
             self.held.remove(running)
 
-    async def settle_refused(self, finished: tuple[Running, object], error: Exception) -> None:
+    async def settle_in_pieces(self, finished: Sequence[Ended], refusal: Exception) -> None:
+        """Settle a batch that was refused as a whole; a row that is refused is handled alone."""
+        for index, error in (await bisect(finished, self.settle_batch, refusal)).items():
+            await self.settle_refused(finished[index], error)
+
+    async def settle_refused(self, finished: Ended, error: Exception) -> None:
         """Retry, give up or fail a row whose settle was refused; if its failure is refused too, its lease expires."""
         running, _ = finished
         about = {"kind": self.work.name, "key": str(running.lease.key)}
@@ -104,14 +114,14 @@ class Settler:
         else:
             log.error("settle.refused", **about, exc_info=error)
             failure = [(running, self.work.outcome_for_refusal(error))]
-            for second in (await bisect(failure, self.settle_in_transaction)).values():
+            for second in (await bisect(failure, self.settle_batch)).values():
                 log.error("settle.failure_refused", **about, consequence="the lease will expire", exc_info=second)
         self.held.remove(running)
 
-    async def release_each(self, finished: Sequence[tuple[Running, object]]) -> None:
+    async def release_each(self, finished: Sequence[Ended]) -> None:
         """Release rows; one that is refused keeps its lease until that expires."""
 
-        async def release_batch(batch: Sequence[tuple[Running, object]]) -> None:
+        async def release_batch(batch: Sequence[Ended]) -> None:
             await self.release([running.lease for running, _ in batch])
 
         for error in (await bisect(finished, release_batch)).values():

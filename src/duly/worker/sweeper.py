@@ -83,7 +83,7 @@ class Sweeper:
         free = self.claimer.held.slots.free + 1
         if not self.work.table.can_claim_expired or free <= 0 or not self.claimer.can_claim():
             return 0
-        return await self.claimer.claim_expired(min(free, self.work.tuning.batch))
+        return await self.claimer.claim_up_to(min(free, self.work.tuning.batch), expired=True)
 
     async def run_unleased(self) -> bool:
         """Do what is due and needs no lease; True when there may be more of it."""

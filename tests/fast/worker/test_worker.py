@@ -218,7 +218,7 @@ async def test_a_row_that_cannot_be_read_delays_no_other(shape: Shape, workers: 
     long_ago = sql.SQL("update {} set {} = '-infinity' where {key} = (select min({key}::text)::{} from {})").format(
         sql.Identifier(*shape.table.qualified_name),
         sql.Identifier(shape.due),
-        sql.SQL(shape.table.key_type),  # type: ignore[arg-type]
+        sql.SQL(shape.key_type),  # type: ignore[arg-type]
         sql.Identifier(*shape.table.qualified_name),
         key=sql.Identifier(shape.table.key),
     )

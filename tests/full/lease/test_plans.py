@@ -15,7 +15,7 @@ from tests.support.plans import check_plan
 Admin = psycopg.Connection[Any]
 ROWS = 20_000
 FEWER_ROWS = 5_000  # enough for a scan to be dear, where every row is moved as workers move it
-PLACE = re.compile(r"%\((\w+)\)[sb](?:::([\w ]+(?:\[\])?))?")
+PLACE = re.compile(r"%\((\w+)\)[sb](?:::(\"?[\w ]+\"?(?:\[\])?))?")
 TYPES = {
     "limit": "bigint",
     "max_starts": "bigint",

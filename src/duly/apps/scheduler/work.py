@@ -45,7 +45,8 @@ class ScheduleWork(Work):
         leases = await claim_rows(
             connection, PLAN, worker_id, lease_seconds=self.tuning.lease_seconds, limit=limit, keys=keys
         )
-        return await with_schedules(connection, leases)
+        claimed = [lease.key for lease in leases]
+        return with_plan_inputs(leases, await repository.find_plan_inputs(connection, claimed) if claimed else {})
 
     async def claim_expired(
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
@@ -60,7 +61,8 @@ class ScheduleWork(Work):
             limit=limit,
             keys=keys,
         )
-        return await with_schedules(connection, leases)
+        claimed = [lease.key for lease in leases]
+        return with_plan_inputs(leases, await repository.find_plan_inputs(connection, claimed) if claimed else {})
 
     def call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
         """Return the call that computes the next runs."""
@@ -169,12 +171,9 @@ async def finish_archived(connection: Connection) -> int:
     return await repository.finish_archived(connection)
 
 
-async def with_schedules(connection: Connection, leases: Sequence[Lease]) -> list[Lease]:
+def with_plan_inputs(leases: Sequence[Lease], inputs: Mapping[int, PlanInput]) -> list[Lease]:
     """Return leases of plans, each with the inputs for planning."""
-    if not leases:
-        return []
-    found = await repository.find_plan_inputs(connection, [lease.key for lease in leases])
-    return [replace(lease, row={**lease.row, "plan_input": found[lease.key]}) for lease in leases]
+    return [replace(lease, row={**lease.row, "plan_input": inputs[lease.key]}) for lease in leases]
 
 
 def failure_reason(outcome: object) -> str:
