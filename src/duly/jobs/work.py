@@ -168,9 +168,9 @@ class JobWork(Work):
                 log_failure(row, row["key"], "CRASHED", error="its lease expired", holder=row["owner"])
         return len(rows)
 
-    async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
         """Release jobs, so that other workers can claim them at once."""
-        await repository.release_jobs(connection, leases)
+        return await repository.release_jobs(connection, leases)
 
     async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[UUID]:
         """Settle outcomes, with one or two statements per outcome type."""

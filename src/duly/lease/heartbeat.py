@@ -31,7 +31,7 @@ Connect = Callable[[], Awaitable[AsyncConnection[Any]]]
 
 
 @dataclass(eq=False, slots=True)
-class HeldLease:
+class RenewedLease:
     """A lease that the heartbeat renews."""
 
     lease: Lease
@@ -78,14 +78,14 @@ class Heartbeat:
         self.heartbeat_seconds = heartbeat_seconds or lease_seconds
         self.is_renewing = heartbeat_seconds is not None
         self.margin_seconds = lease_seconds / 10 if margin_seconds is None else margin_seconds
-        self.leases: dict[tuple[tuple[str, str], Any, str], HeldLease] = {}
+        self.leases: dict[tuple[tuple[str, str], Any, str], RenewedLease] = {}
         self.abandoned: set[asyncio.Task[None]] = set()  # beats and connections that are being closed
         self.beats = 0
         self.beat_done = asyncio.Condition()
         self.connection: AsyncConnection[Any] | None = None  # of the last beat
 
     @asynccontextmanager
-    async def renewing(self, lease: Lease) -> AsyncGenerator[HeldLease, None]:
+    async def renewing(self, lease: Lease) -> AsyncGenerator[RenewedLease, None]:
         """Renew a lease while the body runs; raises LeaseLost from the body when it is lost."""
         task = asyncio.current_task()
         assert task, "a lease can only be renewed for a task"
@@ -104,13 +104,13 @@ class Heartbeat:
 
     def add(
         self, lease: Lease, on_lost: Callable[[], object], on_cancel: Callable[[], object] | None = None
-    ) -> HeldLease:
+    ) -> RenewedLease:
         """Renew a lease from now on; each callback is called at most once, on the heartbeat's loop."""
-        held = HeldLease(lease, lease.sent_at + self.lease_seconds - self.margin_seconds, on_lost, on_cancel)
+        held = RenewedLease(lease, lease.sent_at + self.lease_seconds - self.margin_seconds, on_lost, on_cancel)
         self.leases[self.lease_id(lease)] = held
         return held
 
-    def remove(self, held: HeldLease) -> None:
+    def remove(self, held: RenewedLease) -> None:
         """Stop renewing a lease: it is settled, released or lost."""
         self.leases.pop(self.lease_id(held.lease), None)
 

@@ -172,6 +172,6 @@ class Work(ABC):
         """Remove some rows that are past their retention; returns how many, 0 when none is left."""
         return 0
 
-    async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
-        """Release rows unfinished, without counting the start."""
-        await release_rows(connection, leases)
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[Any]:
+        """Release rows unfinished, without counting the start; returns the keys of those that were still ours."""
+        return await release_rows(connection, leases)

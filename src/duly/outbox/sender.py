@@ -217,9 +217,9 @@ class SendWork(Work):
         """Delete messages whose retention is over."""
         return 0 if self.retain_days is None else await repository.retain(connection, self.retain_days)
 
-    async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[Any]:
         """Release leases; messages whose transport was not called become pending at once."""
-        await release_rows(connection, leases)
+        return await release_rows(connection, leases)
 
     # Sending ----------------------------------------------------------------------------------------------------------
 

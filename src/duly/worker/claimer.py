@@ -11,8 +11,8 @@ from duly.lease.bisect import bisect, is_lock_or_timeout_error, is_server_error
 from duly.lease.operations import Lease
 from duly.lease.work import Work
 from duly.logging import get_log
-from duly.worker.handlers import Running
-from duly.worker.held import HeldRows
+from duly.worker.handlers import HeldRow
+from duly.worker.held_rows import HeldRows
 from duly.worker.outage import DatabaseContact
 from duly.worker.settler import Settler
 
@@ -133,9 +133,9 @@ class Claimer:
 
     def start(self, leases: Sequence[Lease]) -> None:
         """Hold the leases and hand them to the handlers in one batch."""
-        batch = [Running(lease, self.work.call, self.work.report_failure) for lease in leases]
-        for running in batch:
-            self.held.add(running)
+        batch = [HeldRow(lease, self.work.call, self.work.report_failure) for lease in leases]
+        for row in batch:
+            self.held.add(row)
         if batch:
             self.polling.stay_awake()
             self.handlers.start(batch, self.held.deliver)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -15,6 +16,7 @@ from psycopg import sql
 from duly.db.pool import connect
 from duly.lease.operations import claim_rows
 from duly.settings import Settings
+from duly.worker import runner
 from duly.worker.runner import Worker
 from tests.support import actions
 from tests.support.conformance.tables import PARCEL, VISIT, Shape
@@ -178,7 +180,7 @@ async def test_a_call_that_cannot_be_made_fails_its_row_alone(shape: Shape, work
     put(admin, shape, "say one", "nothing", "say two", "nowhere", "say three")
     async with working(workers, shape) as worker:
         await until(admin, lambda: all_ended(admin, shape))
-        await until(admin, lambda: not worker.control.cycles[0].held.running)
+        await until(admin, lambda: not worker.control.work_loops[0].held.rows)
     said = notes(admin, shape)
     assert [said[0], said[2], said[4]] == ["one", "two", "three"]
     assert said[1].startswith("ATTRIBUTE_ERROR AttributeError")
@@ -321,3 +323,29 @@ async def test_the_child_processes_of_a_killed_worker_die_with_it(workers: str, 
         child = child_of(worker)
         worker.kill()
         wait_gone(child, SECONDS)
+
+
+async def test_a_worker_that_failed_and_cannot_close_ends_its_process_with_status_1(
+    workers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statuses: list[int] = []
+    has_ended = threading.Event()
+
+    def end_process(status: int) -> None:
+        statuses.append(status)
+        has_ended.set()
+
+    class Unclosable(ConformanceWork):
+        async def close(self) -> None:
+            await asyncio.to_thread(has_ended.wait, SECONDS)
+
+    async def fail() -> None:
+        raise RuntimeError("the control loop failed")
+
+    monkeypatch.setattr(runner, "end_process", end_process)
+    monkeypatch.setattr(runner, "HARD_EXIT_SECONDS", 0.2)
+    worker = runner.Worker([Unclosable(PARCEL)], Settings(), dsn=workers, owns_process=True)
+    monkeypatch.setattr(worker.control, "tick", fail)
+    with pytest.raises(RuntimeError, match="the control loop failed"):
+        await worker.run()
+    assert statuses == [1]

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from duly.db.pool import connect
-from duly.lease.heartbeat import Heartbeat, HeldLease
+from duly.lease.heartbeat import Heartbeat, RenewedLease
 from duly.lease.operations import Lease
 from tests.fast.lease.test_dropped_answers import SECONDS, Admin, proxy
 from tests.fast.lease.test_heartbeat import beats
@@ -52,7 +52,7 @@ async def running(heartbeat: Heartbeat) -> AsyncGenerator[None, None]:
         await task
 
 
-async def work_until_cut_off(heartbeat: Heartbeat, lease: Lease, proxy: Proxy) -> tuple[HeldLease, float]:
+async def work_until_cut_off(heartbeat: Heartbeat, lease: Lease, proxy: Proxy) -> tuple[RenewedLease, float]:
     """Renew a lease until the heartbeat gives it up because its connection fell silent; returns when that was."""
     stopped = asyncio.Event()
     held = heartbeat.add(lease, on_lost=stopped.set)

@@ -195,7 +195,7 @@ async def test_nothing_is_claimed_while_the_loop_of_handlers_is_blocked(
         assert AT_THE_GATE.wait(SECONDS), "the loop stands still from here on, and not before"
         wait_until(admin, lambda: not health.handlers.is_turning())
         wait_until(
-            admin, lambda: not any(each.held.slots.claims_in_progress for each in health.cycles)
+            admin, lambda: not any(each.held.slots.claims_in_progress for each in health.work_loops)
         )  # begun before it stood still
         put(admin, PARCEL, "say later")
         seen.append((health.is_ready(), health.is_alive(), rows(admin, PARCEL)[1][2]))

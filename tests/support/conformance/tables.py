@@ -96,7 +96,7 @@ class Shape:
         """Bring rows to their end, with a note each; returns the keys of those that we settled."""
         nothing = [None for _ in leases]
         note = self.encode(notes) if notes else [self.blank for _ in leases]
-        columns: dict[str, object] = {self.note: note} | dict.fromkeys(self.nulls, nothing)
+        columns: dict[str, object] = {self.note: note, **dict.fromkeys(self.nulls, nothing)}
         return await settle_rows(
             connection, leases, getattr(self.table.statements, self.settling), **columns, **self.constants
         )

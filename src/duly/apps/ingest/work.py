@@ -174,7 +174,7 @@ class CaptureWork(Work):
             self.session_results.record(row["id"], SessionResult(f"failed: {row['error']}"))
         return len(rows)
 
-    async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
         """Release sessions unread; their starts are not counted."""
         released = await release_rows(connection, leases)
         for lease in leases:
@@ -182,6 +182,7 @@ class CaptureWork(Work):
                 self.report(lease, self.release_reasons.pop(lease.key, RELEASED))
         self.iterations.finish(leases)
         self.crash_isolation.note_ended([lease.key for lease in leases])
+        return released
 
     # Reading ----------------------------------------------------------------------------------------------------------
 

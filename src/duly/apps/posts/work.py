@@ -88,10 +88,11 @@ class PostWork(Work):
             await release_rows(connection, deferred)
         return kept
 
-    async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
         """Release leases without counting a start."""
-        await release_rows(connection, leases)
+        released = await release_rows(connection, leases)
         self.crash_isolation.note_ended([lease.key for lease in leases])
+        return released
 
     def call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
         """Return the call that reads a post, or leaves it unread after too many starts."""

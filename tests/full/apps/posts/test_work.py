@@ -108,8 +108,8 @@ async def test_no_more_posts_are_read_at_once_than_there_are_slots(posts: PostAc
 
 async def until_beaten(posts: PostActions, worker: Worker) -> None:
     """Wait for some heartbeats, and so for as many looks."""
-    before = worker.control.cycles[0].heartbeat.beats
-    await posts.until(lambda: worker.control.cycles[0].heartbeat.beats > before + 2)
+    before = worker.control.work_loops[0].heartbeat.beats
+    await posts.until(lambda: worker.control.work_loops[0].heartbeat.beats > before + 2)
 
 
 async def test_a_post_that_is_read_for_longer_than_its_lease_is_kept(posts: PostActions, dsn: str) -> None:
