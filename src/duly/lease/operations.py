@@ -188,6 +188,8 @@ async def settle_rows(
     that records the result, so that what follows is written for rows that are ours. Repeating it is safe: rows that an
     earlier call settled count as settled.
     """
+    if not leases:
+        return frozenset()
     single_table_of_rows(leases)
     crashpoint("before_settle")
     rows = await get_rows(connection, statement, **keys_and_owners(leases), **columns)

@@ -80,7 +80,7 @@ async def live(jobs: JobActions) -> None:
 
 def plan_of(admin: Admin, name: str, keys: list[UUID]) -> str:
     """Return the plan of a prepared statement on a worker's connection."""
-    text = repository.SQL.statements[name]
+    text = {**JOB.statements.statements, **repository.SQL.statements}[name]
     names = list(dict.fromkeys(PLACE.findall(text)))
     numbered = PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", text)
     given = VALUES | {"keys": "array[" + ", ".join(f"'{key}'" for key in keys) + "]::uuid[]"}
