@@ -10,7 +10,7 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
 from duly.db.pool import connect
-from duly.jobs import limits, repository
+from duly.jobs import JOB, limits, repository
 from duly.jobs.enqueue import insert_jobs
 from duly.jobs.model import DeadLetterFilter, JobRequest, JobStatus, TypeInQueue
 from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, Admin, JobActions

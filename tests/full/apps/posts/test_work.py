@@ -254,9 +254,9 @@ def plan_of(admin: Admin, statement: sql.Composable, keys: Sequence[UUID]) -> st
     numbered = PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", text).rstrip("; \n")
     array = "array[" + ", ".join(f"'{key}'" for key in keys) + "]::uuid[]"
     given = {**GIVEN, "keys": ("uuid[]", array), "excluded_keys": ("uuid[]", array), "key": ("uuid", f"'{keys[0]}'")}
-    admin.execute(f"prepare asked ({', '.join(given[name][0] for name in names)}) as {numbered}".encode())
-    values = ", ".join(given[name][1] for name in names)
-    lines = admin.execute(f"explain (costs off) execute asked ({values})".encode()).fetchall()
+    kinds, values = (f"({', '.join(given[name][nth] for name in names)})" if names else "" for nth in (0, 1))
+    admin.execute(f"prepare asked {kinds} as {numbered}".encode())
+    lines = admin.execute(f"explain (costs off) execute asked {values}".encode()).fetchall()
     admin.execute("deallocate asked")
     return "\n".join(line for (line,) in lines)
 
