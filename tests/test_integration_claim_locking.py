@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from duly.apps.ingest.work import CaptureWork
-from duly.lease.operations import Lease, renew
+from duly.lease.operations import Lease, renew_leases
 from tests.support.contract_case import ContractCase, in_many
 from tests.support.ingest.actions import LEASE
 
@@ -92,7 +92,7 @@ class ClaimLocking(ContractCase):
         lease = await self.take_over()
         before = self.session(key)
         self.assertEqual(await self.captures.finish(stale, self.capture_work), frozenset())
-        answer = await renew(self.captures.worker, stale, lease_seconds=LEASE)
+        answer = await renew_leases(self.captures.worker, stale, lease_seconds=LEASE)
         self.assertEqual((len(answer.renewed), len(answer.lost)), (0, 1))
         self.assertEqual(self.session(key), before)
         self.assertEqual(self.versions(), [])

@@ -26,7 +26,6 @@ from duly.apps.ingest.recording import build_result
 from duly.apps.ingest.repository import to_json
 from duly.apps.ingest.states import capture_session
 from duly.db.advisory import advisory_key
-from duly.lease.operations import render, render_settle
 from duly.lease.owner import new_owner
 from duly.settings import load_settings
 
@@ -34,18 +33,10 @@ REST_SECONDS = 0.05
 SCHEMA = "schedule_ingest"
 OF = capture_session()
 STATEMENTS = settlement.SQL.using(schema=SCHEMA)
-CLAIM = render(OF, "claim")
-FENCE = render(OF, "fence_many")
-COLUMNS = (("result", "jsonb"),)
-BESIDE = (
-    ("user_id", "bigint"),
-    ("schedule_date", "date"),
-    ("version", "integer"),
-    ("payload", "jsonb"),
-    ("payload_hash", "text"),
-)
-SETTLE = render_settle(OF, "done", COLUMNS, BESIDE, STATEMENTS.settle_captures.as_string(None))
-OF_SETTLE = [f"column_{name}" for name, _ in (*COLUMNS, *BESIDE)]
+CLAIM = OF.statements.claim
+FENCE = OF.statements.fence
+SETTLE = OF.statements.settle_done
+OF_SETTLE = ["result", "user_id", "schedule_date", "version", "payload", "payload_hash"]
 OF_SNAPSHOT = ["user_ids", "schedule_dates", "snapshots", "session_ids", "canonicalizers", "events"]
 OF_EVENTS = [
     *("event_ids", "user_ids", "schedule_dates", "event_types", "locations", "customers", "old_hashes", "new_hashes"),
@@ -90,7 +81,7 @@ def drain_some(connection: Connection[Any], prepared: Mapping[UUID, Prepared]) -
         connection.execute(FENCE, held).fetchall()
         connection.execute(STATEMENTS.lock_days, {"keys": [row.lock for row in rows]}).fetchall()
         settled = turned(OF_SETTLE, [row.settle for row in rows])
-        days = {"user_ids": settled["column_user_id"], "schedule_dates": settled["column_schedule_date"]}
+        days = {"user_ids": settled["user_id"], "schedule_dates": settled["schedule_date"]}
         connection.execute(
             STATEMENTS.find_days,
             {**days, "canonicalizer": CANONICALIZER, "with_payload": [False] * len(days["user_ids"])},

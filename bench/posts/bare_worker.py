@@ -17,16 +17,14 @@ from bench.posts.content import sample_reading
 from bench.posts.worker import BATCH
 from duly.apps.posts import repository
 from duly.apps.posts.messages import texts_by_language
-from duly.apps.posts.model import PostStatus
 from duly.apps.posts.states import POST
-from duly.lease.operations import render, render_settle
 from duly.lease.owner import new_owner
 from duly.settings import load_settings
 
 LEASE_SECONDS = 60.0
 REST_SECONDS = 0.05
-CLAIM = render(POST, "claim")
-SETTLE = render_settle(POST, PostStatus.RELEASED, (("ai", "jsonb"), ("ai_error", "text")))
+CLAIM = POST.statements.claim
+SETTLE = POST.statements.settle_released
 
 
 def main() -> None:
@@ -50,8 +48,8 @@ def release_some(connection: Connection[Any], reading: str) -> bool:
     settled = {
         "keys": keys,
         "owners": [owner] * len(keys),
-        "column_ai": [reading] * len(keys),
-        "column_ai_error": [None] * len(keys),
+        "ai": [reading] * len(keys),
+        "ai_error": [None] * len(keys),
     }
     with connection.transaction():
         released = [row[0] for row in connection.execute(SETTLE, settled).fetchall()]

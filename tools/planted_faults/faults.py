@@ -35,30 +35,29 @@ class Fault:
 KERNEL = (
     Fault(
         "kernel-settle-owner",
-        "src/duly/lease/lease.sql",
+        "src/duly/apps/posts/lease.sql",
         """        select
-        from {table} as t
-        where t.{key} = given.key and t.{owner} = given.owner and t.{state} = {held}
+        from posts.posts as t
+        where t.id = given.key and t.lease_owner = given.owner and t.status = 'PROCESSING'
 """,
         """        select
-        from {table} as t
-        where t.{key} = given.key and t.{state} = {held}
+        from posts.posts as t
+        where t.id = given.key and t.status = 'PROCESSING'
 """,
         "A stale holder can settle a row that was claimed again.",
     ),
     Fault(
         "kernel-quarantine-edge",
-        "src/duly/lease/lease.sql",
-        "{is_expired} and {starts} >= %(max_starts)s",
-        "{is_expired} and {starts} > %(max_starts)s",
+        "src/duly/apps/ingest/lease.sql",
+        "and starts >= %(max_starts)s",
+        "and starts > %(max_starts)s",
         "A row that was started as often as it may be is neither tried again nor set aside: it waits for ever.",
     ),
     Fault(
         "kernel-renew-expired",
-        "src/duly/lease/lease.sql",
-        "t.{owner} = given.owner and t.{state} = {held} and not ({is_expired_now})\n"
+        "src/duly/apps/posts/lease.sql",
+        "            and not (lease_expires_at < duly.clock())\n        for no key update skip locked",
         "        for no key update skip locked",
-        "t.{owner} = given.owner and t.{state} = {held}\n        for no key update skip locked",
         "A late heartbeat revives a lease that has expired or was released.",
     ),
     Fault(
@@ -129,14 +128,14 @@ KERNEL = (
 LEDGER = (
     Fault(
         "ledger-hand-back-blamed",
-        "src/duly/jobs/queries.sql",
+        "src/duly/jobs/lease.sql",
         "starts = case when ours.stop then t.starts else t.starts - 1 end,",
         "starts = t.starts,",
         "A job that was handed back, or said 'later', loses one of its attempts.",
     ),
     Fault(
         "ledger-fail-owner",
-        "src/duly/jobs/queries.sql",
+        "src/duly/jobs/lease.sql",
         "t.lease_owner = given.owner and t.lease_expires_at is not null\n        for no key update",
         "t.lease_expires_at is not null\n        for no key update",
         "A stale holder can fail a job that another worker runs.",
@@ -150,7 +149,7 @@ LEDGER = (
     ),
     Fault(
         "ledger-backoff-cap",
-        "src/duly/jobs/queries.sql",
+        "src/duly/jobs/lease.sql",
         "(0.8 + 0.4 * random()) * least(",
         "(0.8 + 0.4 * random()) * greatest(",
         "The wait before a job's retry ignores its cap, and the first retry waits for minutes.",
@@ -515,7 +514,7 @@ INGEST = (
 DELIVERY = (
     Fault(
         "delivery-call-after-lease",
-        "src/duly/outbox/queries.sql",
+        "src/duly/outbox/lease.sql",
         "            and t.lease_expires_at > duly.clock()\n",
         "",
         "A sender whose lease has expired calls the transport, and the message goes out twice.",

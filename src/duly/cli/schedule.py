@@ -262,7 +262,7 @@ def set_status(schedule_id: int, status: ScheduleStatus, as_json: bool) -> None:
 
 @app.command("seed")
 def seed_sample(as_json: Json = False) -> None:
-    """Create the sample of the contract: the user `sample` and a monthly schedule. Running it again changes nothing.
+    """Create the sample of the contract: the user `sample` and a monthly schedule. HeldRow it again changes nothing.
 
     Example: duly schedule seed
     """

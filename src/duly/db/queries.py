@@ -6,7 +6,8 @@
 
 gives `SQL = load_queries(__file__)` the attribute `SQL.append_reminder`. The comment under the name states the rule.
 Values are always parameters (`%(run)s`); an identifier that differs between installations stands in braces (`{schema}`)
-and is filled in, quoted, by `SQL.using(schema="...")`.
+and is filled in, quoted, by `SQL.using(schema="...")`. A value that the planner must see, to use a partial index, is
+filled in as a literal: `SQL.using(pending=sql.Literal("pending"))`.
 """
 
 import re
@@ -26,7 +27,7 @@ class Queries:
     """The statements of one file, each an attribute of this object."""
 
     statements: Mapping[str, str]
-    names: Mapping[str, str]
+    names: Mapping[str, str | sql.Literal]
 
     def __getattr__(self, name: str) -> sql.SQL:
         try:
@@ -34,16 +35,21 @@ class Queries:
         except KeyError:
             raise AttributeError(f"no statement '-- name: {name}' in this file") from None
         # The text comes from a file of this package, never from a caller, which LiteralString is meant to prove.
-        ready = sql.SQL(cast("LiteralString", IDENTIFIER.sub(self._fill, statement)))
-        self.__dict__[name] = ready  # the next access does not come here
-        return ready
+        filled = sql.SQL(cast("LiteralString", IDENTIFIER.sub(self._fill, statement)))
+        self.__dict__[name] = filled  # so that the next access finds it
+        return filled
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.statements
 
     def _fill(self, match: re.Match[str]) -> str:
-        name = match[1]
-        return sql.Identifier(self.names[name]).as_string(None) if name in self.names else match[0]
+        if match[1] not in self.names:
+            return match[0]
+        filled = self.names[match[1]]
+        return (sql.Identifier(filled) if isinstance(filled, str) else filled).as_string(None)
 
-    def using(self, **names: str) -> "Queries":
-        """Return the same statements with identifiers filled in."""
+    def using(self, **names: str | sql.Literal) -> "Queries":
+        """Return the same statements with identifiers, given as text, and literals filled in."""
         return Queries(self.statements, {**self.names, **names})
 
 

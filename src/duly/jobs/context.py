@@ -25,7 +25,7 @@ from duly.db.pool import Pool
 from duly.errors import InvalidArgument, LeaseLost, Misconfigured, Unavailable
 from duly.jobs import repository
 from duly.jobs.states import JOB
-from duly.lease.operations import Lease, find_settled, keys_and_owners, render
+from duly.lease.operations import Lease, find_settled, keys_and_owners
 from duly.lease.work import StopSignal
 from duly.logging import get_log
 from duly.outcomes import Stopped, checked_result
@@ -131,12 +131,12 @@ class JobDatabase:
         """Open the same transaction for a sync handler in a thread."""
         with self.pool.sync_connections.transaction() as connection:
             try:
-                row = connection.execute(repository.SQL.fence, self.parameters(role=self.api_role)).fetchone()
+                row = connection.execute(JOB.statements.fence, self.parameters(role=self.api_role)).fetchone()
             except psycopg.Error as error:
                 raise self.translate_error(error) from None
             with self.track(connection, row == (True,)):
                 yield connection
-            is_done = bool(connection.execute(render(JOB, "find_settled"), keys_and_owners([self.lease])).fetchone())
+            is_done = bool(connection.execute(JOB.statements.find_settled, keys_and_owners([self.lease])).fetchone())
         self.is_settled = is_done
 
     @contextmanager
@@ -161,7 +161,7 @@ class JobDatabase:
             return self.settle_succeeded_async(connection, checked)
         with repository.translate_result_errors():
             connection.execute(
-                repository.SQL.complete, repository.complete_parameters(self.lease, checked, self.pool.role)
+                JOB.statements.complete, repository.complete_parameters(self.lease, checked, self.pool.role)
             )
         return None
 

@@ -1,4 +1,4 @@
-"""One small function per statement of `queries.sql`: claim, settle and release, control, read.
+"""One small function per statement of `lease.sql` and `queries.sql`: claim, settle and release, control, read.
 
 The functions that settle or release jobs take leases and return the keys that are still ours, whether this call settled
 them or an earlier one whose answer was lost; the other leases are lost. A failure and a sweep are two statements, which
@@ -7,7 +7,7 @@ the caller runs in one transaction.
 
 import json
 import time
-from collections.abc import Awaitable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -42,7 +42,7 @@ from duly.jobs.model import (
     TypeInQueue,
 )
 from duly.jobs.states import JOB
-from duly.lease.operations import Lease, find_settled, keys_and_owners, settle_many
+from duly.lease.operations import Lease, find_settled, keys_and_owners, settle_rows
 from duly.lease.owner import new_owner
 from duly.outcomes import clean_text
 
@@ -54,7 +54,7 @@ FIRST_PAGE = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
 # Claim ----------------------------------------------------------------------------------------------------------------
 
 
-async def claim(
+async def claim_jobs(
     connection: Connection,
     worker_id: str,
     job_types: Sequence[TypeInQueue],
@@ -68,7 +68,7 @@ async def claim(
     claim_floors = [(floors or {}).get(job_type) for job_type in job_types]
     rows = await get_rows(
         connection,
-        SQL.claim,
+        JOB.statements.claim,
         queues=[job_type.queue for job_type in job_types],
         types=[job_type.type for job_type in job_types],
         owner=owner,
@@ -85,14 +85,14 @@ async def claim(
 
 async def fence(connection: Connection, lease: Lease, role: str) -> bool:
     """Lock a leased job and act for its org, as this role, until the transaction ends; False when the lease is lost."""
-    return await get_value(connection, SQL.fence, key=lease.key, owner=lease.owner, role=role)
+    return await get_value(connection, JOB.statements.fence, key=lease.key, owner=lease.owner, role=role)
 
 
 async def record_progress(connection: Connection, lease: Lease, stage: str | None, progress: int | None) -> bool:
     """Store the progress of a leased job; False when the lease is lost."""
     return bool(
         await find_row(
-            connection, SQL.record_progress, key=lease.key, owner=lease.owner, stage=stage, progress=progress
+            connection, JOB.statements.record_progress, key=lease.key, owner=lease.owner, stage=stage, progress=progress
         )
     )
 
@@ -101,15 +101,18 @@ async def record_progress(connection: Connection, lease: Lease, stage: str | Non
 
 
 async def settle_done(connection: Connection, leases: Sequence[Lease], results: Sequence[Json]) -> frozenset[UUID]:
-    """Settle succeeded jobs with their results; None stores none."""
-    rows = get_rows(connection, SQL.settle_done, **done_parameters(leases, results))
-    return await run_repeatable(connection, leases, rows)
+    """Settle succeeded jobs with their results; None stores none, and no results at all are sent as null."""
+    values = [None if result is None else json.dumps(result) for result in results]
+    with translate_result_errors():
+        return await settle_rows(
+            connection, leases, JOB.statements.settle_done, results=values if any(values) else None
+        )
 
 
 async def complete(connection: Connection, lease: Lease, result: Json, worker: str | None) -> None:
     """Settle a succeeded job in the transaction that `fence` began; `worker` is the worker's role."""
     crashpoint("before_settle")
-    if await get_value(connection, SQL.complete, **complete_parameters(lease, result, worker)):
+    if await get_value(connection, JOB.statements.complete, **complete_parameters(lease, result, worker)):
         crashpoint("after_settle")
 
 
@@ -117,12 +120,6 @@ def complete_parameters(lease: Lease, result: Json, worker: str | None) -> dict[
     """Build the parameters of `complete`; a worker without a role of its own keeps its login."""
     encoded = None if result is None else json.dumps(result)
     return {"key": lease.key, "owner": lease.owner, "result": encoded, "worker": worker or "none"}
-
-
-def done_parameters(leases: Sequence[Lease], results: Sequence[Json]) -> dict[str, object]:
-    """Build the parameters of `settle_done`; the usual case of no results at all is sent as null."""
-    values = [None if result is None else json.dumps(result) for result in results]
-    return {**keys_and_owners(leases), "results": values if any(values) else None}
 
 
 @contextmanager
@@ -138,7 +135,7 @@ def translate_result_errors() -> Generator[None, None, None]:
 
 async def snooze(connection: Connection, leases: Sequence[Lease], seconds: Sequence[float]) -> frozenset[UUID]:
     """Requeue jobs for later without counting a start; after MAX_SNOOZES times a job fails instead."""
-    snoozed = await run_settling(requeue(connection, leases, seconds))
+    snoozed = await requeue(connection, leases, seconds)
     rest = [lease for lease in leases if lease.key not in snoozed]
     if not rest:
         return snoozed
@@ -146,19 +143,17 @@ async def snooze(connection: Connection, leases: Sequence[Lease], seconds: Seque
     return snoozed | await settle_failed(connection, rest, [TOO_MANY_SNOOZES] * len(rest), [message] * len(rest))
 
 
-async def release(connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
+async def release_jobs(connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
     """Release unfinished jobs without counting a start: another worker can claim them at once."""
     crashpoint("before_release")
-    released = await run_repeatable(connection, leases, requeue(connection, leases, [None] * len(leases)))
+    released = await requeue(connection, leases, [None] * len(leases))
     crashpoint("after_release")
     return released
 
 
-async def requeue(connection: Connection, leases: Sequence[Lease], seconds: Sequence[float | None]) -> Sequence[Row]:
+async def requeue(connection: Connection, leases: Sequence[Lease], seconds: Sequence[float | None]) -> frozenset[UUID]:
     """Put jobs back in the queue without counting a start: after a delay in seconds, or due as before for None."""
-    return await get_rows(
-        connection, SQL.requeue, **keys_and_owners(leases), seconds=list(seconds), max_snoozes=MAX_SNOOZES
-    )
+    return await settle_rows(connection, leases, JOB.statements.requeue, seconds=list(seconds), max_snoozes=MAX_SNOOZES)
 
 
 async def settle_cancelled(connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
@@ -166,7 +161,7 @@ async def settle_cancelled(connection: Connection, leases: Sequence[Lease]) -> f
     if not leases:
         return frozenset()
     details = [Jsonb({"actor": lease.owner, "reason": "canceled"}) for lease in leases]
-    return await settle_many(connection, leases, JobStatus.CANCELED, {"said": ("jsonb", details)})
+    return await settle_rows(connection, leases, JOB.statements.settle_cancelled, details=details)
 
 
 async def settle_failed(
@@ -175,32 +170,10 @@ async def settle_failed(
     codes: Sequence[str],
     messages: Sequence[str],
     tracebacks: Sequence[str | None] = (),
-) -> frozenset[UUID]:
-    """Settle failed jobs: retry by policy, or dead letter. Must run in a transaction."""
-    return await settle_failures(connection, leases, codes, messages, tracebacks, give_up=False)
-
-
-async def settle_given_up(
-    connection: Connection,
-    leases: Sequence[Lease],
-    codes: Sequence[str],
-    messages: Sequence[str],
-    tracebacks: Sequence[str | None] = (),
-) -> frozenset[UUID]:
-    """Settle permanently failed jobs as dead letters. Must run in a transaction."""
-    return await settle_failures(connection, leases, codes, messages, tracebacks, give_up=True)
-
-
-async def settle_failures(
-    connection: Connection,
-    leases: Sequence[Lease],
-    codes: Sequence[str],
-    messages: Sequence[str],
-    tracebacks: Sequence[str | None],
     *,
-    give_up: bool,
+    give_up: bool = False,
 ) -> frozenset[UUID]:
-    """Make both transitions of a failure."""
+    """Settle failed jobs: retry by policy, or dead letter, at once with `give_up`. Must run in a transaction."""
     marked = await mark_failed(connection, leases, codes, messages, tracebacks)
     await retry_or_dead_letter(
         connection, [(lease.key, lease.owner) for lease in leases if lease.key in marked], give_up
@@ -216,18 +189,18 @@ async def mark_failed(
     tracebacks: Sequence[str | None] = (),
 ) -> frozenset[UUID]:
     """Make the first transition, to failed, which keeps the owner; tracebacks are stored in the events."""
-    texts = [clean_text(message) for message in messages]
-    traces = list(tracebacks) or [None] * len(leases)
-    return await run_settling(
-        get_rows(
-            connection,
-            SQL.mark_failed,
-            **keys_and_owners(leases),
-            codes=list(codes),
-            messages=texts,
-            tracebacks=traces,
-        )
+    crashpoint("before_settle")
+    rows = await get_rows(
+        connection,
+        JOB.statements.mark_failed,
+        **keys_and_owners(leases),
+        codes=list(codes),
+        messages=[clean_text(message) for message in messages],
+        tracebacks=list(tracebacks) or [None] * len(leases),
     )
+    if rows:
+        crashpoint("after_settle")
+    return frozenset(row["key"] for row in rows)
 
 
 async def retry_or_dead_letter(
@@ -237,12 +210,8 @@ async def retry_or_dead_letter(
     if not failed:
         return 0
     keys, owners = [key for key, _ in failed], [owner for _, owner in failed]
-    return len(await get_rows(connection, SQL.retry_or_dead_letter, keys=keys, owners=owners, give_up=give_up))
-
-
-async def sweep(connection: Connection, *, keys: Sequence[UUID] | None = None, limit: int = 100) -> int:
-    """Sweep expired leases, or those of these jobs; return how many. Must run in a transaction."""
-    return len(await sweep_jobs(connection, keys=keys, limit=limit))
+    rows = await get_rows(connection, JOB.statements.retry_or_dead_letter, keys=keys, owners=owners, give_up=give_up)
+    return len(rows)
 
 
 async def sweep_jobs(connection: Connection, *, keys: Sequence[UUID] | None = None, limit: int = 100) -> Sequence[Row]:
@@ -257,24 +226,9 @@ async def sweep_jobs(connection: Connection, *, keys: Sequence[UUID] | None = No
 
 async def mark_expired(connection: Connection, keys: Sequence[UUID] | None, limit: int) -> Sequence[Row]:
     """Make the first transition of jobs with expired leases; rows with an owner failed, those without are canceled."""
-    return await get_rows(connection, SQL.mark_expired, keys=None if keys is None else list(keys), limit=limit)
-
-
-async def run_repeatable(
-    connection: Connection, leases: Sequence[Lease], rows: Awaitable[Sequence[Row]]
-) -> frozenset[UUID]:
-    """Run a settling statement; return the keys it settled, and those an earlier call of the same owner settled."""
-    settled = await run_settling(rows)
-    return settled if len(settled) == len(leases) else settled | await find_settled(connection, leases)
-
-
-async def run_settling(rows: Awaitable[Sequence[Row]]) -> frozenset[UUID]:
-    """Run a settling statement; return the keys it settled."""
-    crashpoint("before_settle")
-    settled = await rows
-    if settled:
-        crashpoint("after_settle")
-    return frozenset(row["key"] for row in settled)
+    return await get_rows(
+        connection, JOB.statements.mark_expired, keys=None if keys is None else list(keys), limit=limit
+    )
 
 
 # Control --------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The lease columns and the state machine of a job.
+"""The lease table and the state machine of a job.
 
 A failure is two transitions in one transaction: running to failed, which keeps the owner, and then, fenced by that
 owner, to queued or dead_letter. So no committed row is `failed`, unless another program wrote it.
@@ -8,6 +8,7 @@ guard keeps it for one transition only: without a transition, or without a new d
 repeat its detail: a new `progressed_at` shows that the statement wrote it again.
 """
 
+from duly.db.queries import load_queries
 from duly.lease.operations import LeaseTable
 from duly.lease.state_machine import StateMachine, TransitionLog
 
@@ -17,17 +18,8 @@ TIMES = ", ".join(
     for name in ("created", "updated", "started", "finished", "run", "lease_expires", "cancel_requested", "progressed")
 )
 
-JOB = LeaseTable(
-    qualified_name=("ledger", "job"),
-    state="status",
-    ready="queued",
-    held="running",
-    owner="lease_owner",
-    until="lease_expires_at",
-    due="run_at",
-    expired="returned",
-    cancel="cancel_requested_at",
-)
+SQL = load_queries(__file__, "lease.sql")
+JOB = LeaseTable(("ledger", "job"), SQL)
 
 JOB_EVENT = TransitionLog(
     table="ledger.job_event",

@@ -145,7 +145,7 @@ class JobWork(Work):
         now = time.monotonic()
         if now >= self.floors_end_at:
             self.floors, self.floors_end_at = {}, now + FLOOR_SECONDS
-        leases = await repository.claim(
+        leases = await repository.claim_jobs(
             connection,
             worker_id,
             tuple(self.handlers),
@@ -168,9 +168,9 @@ class JobWork(Work):
                 log_failure(row, row["key"], "CRASHED", error="its lease expired", holder=row["owner"])
         return len(rows)
 
-    async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
         """Release jobs, so that other workers can claim them at once."""
-        await repository.release(connection, leases)
+        return await repository.release_jobs(connection, leases)
 
     async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[UUID]:
         """Settle outcomes, with one or two statements per outcome type."""
@@ -179,7 +179,23 @@ class JobWork(Work):
             by_type.setdefault(type(each.outcome), []).append(each)
         keys: frozenset[UUID] = frozenset()
         for outcome_type, several in by_type.items():
-            keys |= await self.settle_type(connection, outcome_type, several)
+            leases = [lease for lease, _ in several]
+            outcomes: list[Any] = [outcome for _, outcome in several]
+            if outcome_type is Done:
+                keys |= await repository.settle_done(connection, leases, [each.result for each in outcomes])
+            elif outcome_type is Later:
+                keys |= await repository.snooze(connection, leases, [each.seconds for each in outcomes])
+            elif outcome_type is Cancelled:
+                keys |= await repository.settle_cancelled(connection, leases)
+            else:
+                keys |= await repository.settle_failed(
+                    connection,
+                    leases,
+                    [each.code for each in outcomes],
+                    [build_stored_message(each, self.api_role) for each in outcomes],
+                    [each.traceback for each in outcomes],
+                    give_up=outcome_type is GiveUp,
+                )
         return keys
 
     def outcome_for_refusal(self, error: Exception) -> object:
@@ -187,24 +203,6 @@ class JobWork(Work):
         return (
             GiveUp(error.code, str(error)) if isinstance(error, InvalidResult) else super().outcome_for_refusal(error)
         )
-
-    async def settle_type(
-        self, connection: Connection, outcome_type: type, finished: Sequence[Finished]
-    ) -> frozenset[UUID]:
-        """Settle outcomes of one type."""
-        leases = [lease for lease, _ in finished]
-        outcomes: list[Any] = [outcome for _, outcome in finished]
-        if outcome_type is Done:
-            with repository.translate_result_errors():
-                return await repository.settle_done(connection, leases, [each.result for each in outcomes])
-        if outcome_type is Later:
-            return await repository.snooze(connection, leases, [each.seconds for each in outcomes])
-        if outcome_type is Cancelled:
-            return await repository.settle_cancelled(connection, leases)
-        settle = repository.settle_given_up if outcome_type is GiveUp else repository.settle_failed
-        messages = [build_stored_message(each, self.api_role) for each in outcomes]
-        tracebacks = [each.traceback for each in outcomes]
-        return await settle(connection, leases, [each.code for each in outcomes], messages, tracebacks)
 
 
 @dataclass(frozen=True, slots=True)

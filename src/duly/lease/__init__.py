@@ -1,5 +1,5 @@
-"""Claim, renew, settle, release and sweep rows: written once for every table whose rows can be leased.
+"""Claim, renew, settle, release and sweep rows of every table whose rows can be leased.
 
-A table describes itself as a `LeaseTable`, and the same guarded statements serve it. This package knows columns, not
-applications.
+Each table has its statements in a `lease.sql` beside its package, readable as they run; the same conformance tests hold
+all of them to the same rules. This package runs them, and knows no application.
 """

@@ -52,23 +52,30 @@ def is_lock_or_timeout_error(error: BaseException) -> bool:
     )
 
 
-async def bisect(items: Sequence[Item], act: Callable[[Sequence[Item]], Awaitable[object]]) -> dict[int, Exception]:
+async def bisect(
+    items: Sequence[Item], act: Callable[[Sequence[Item]], Awaitable[object]], refusal: Exception | None = None
+) -> dict[int, Exception]:
     """Act on all items, in as few pieces as the bad ones allow; returns the error of each bad item by its index.
 
-    `act` must be all or nothing: a transaction of its own. Server errors are raised.
+    `act` must be all or nothing: a transaction of its own. `refusal` is the error that the caller met when it tried all
+    of them at once. Server errors are raised.
     """
     bad: dict[int, Exception] = {}
     pieces = [(0, len(items))] if items else []
     while pieces:
         start, end = pieces.pop()
         try:
-            await act(items[start:end])
-        except Exception as error:
-            if is_server_error(error):
-                raise
-            if end - start == 1:
-                bad[start] = error
-            else:
-                middle = (start + end) // 2
-                pieces += [(middle, end), (start, middle)]
+            if refusal is None:
+                await act(items[start:end])
+                continue
+            error, refusal = refusal, None
+        except Exception as failure:
+            error = failure
+        if is_server_error(error):
+            raise error
+        if end - start == 1:
+            bad[start] = error
+        else:
+            middle = (start + end) // 2
+            pieces += [(middle, end), (start, middle)]
     return bad

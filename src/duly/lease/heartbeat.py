@@ -1,6 +1,6 @@
 """Renews every lease we hold, and stops the holder of a lease that is lost or can no longer be renewed.
 
-    every heartbeat          one statement per table, which never waits for a lock; each lease is then renewed, busy,
+    every heartbeat          one statement per table, which never waits for a lock; each lease is then renewed, skipped,
                              lost, or to be cancelled
     the database is silent   at (last renewal sent) + lease - margin, by our monotonic clock, the holder is stopped:
                              before another worker can claim the row
@@ -23,7 +23,7 @@ from psycopg import AsyncConnection
 from duly.backoff import Backoff, BackoffPolicy
 from duly.db.pool import reads_committed, set_role
 from duly.errors import DulyError, LeaseLost
-from duly.lease.operations import Lease, LeaseTable, Renewal, renew
+from duly.lease.operations import Lease, LeaseTable, Renewal, renew_leases
 
 LAST_BEAT_SECONDS = 1.0  # limit for a beat that is in progress when the heartbeat is stopped
 
@@ -31,7 +31,7 @@ Connect = Callable[[], Awaitable[AsyncConnection[Any]]]
 
 
 @dataclass(eq=False, slots=True)
-class HeldLease:
+class RenewedLease:
     """A lease that the heartbeat renews."""
 
     lease: Lease
@@ -78,14 +78,14 @@ class Heartbeat:
         self.heartbeat_seconds = heartbeat_seconds or lease_seconds
         self.is_renewing = heartbeat_seconds is not None
         self.margin_seconds = lease_seconds / 10 if margin_seconds is None else margin_seconds
-        self.leases: dict[tuple[tuple[str, str], Any, str], HeldLease] = {}
+        self.leases: dict[tuple[tuple[str, str], Any, str], RenewedLease] = {}
         self.abandoned: set[asyncio.Task[None]] = set()  # beats and connections that are being closed
         self.beats = 0
         self.beat_done = asyncio.Condition()
         self.connection: AsyncConnection[Any] | None = None  # of the last beat
 
     @asynccontextmanager
-    async def renewing(self, lease: Lease) -> AsyncGenerator[HeldLease, None]:
+    async def renewing(self, lease: Lease) -> AsyncGenerator[RenewedLease, None]:
         """Renew a lease while the body runs; raises LeaseLost from the body when it is lost."""
         task = asyncio.current_task()
         assert task, "a lease can only be renewed for a task"
@@ -104,13 +104,13 @@ class Heartbeat:
 
     def add(
         self, lease: Lease, on_lost: Callable[[], object], on_cancel: Callable[[], object] | None = None
-    ) -> HeldLease:
+    ) -> RenewedLease:
         """Renew a lease from now on; each callback is called at most once, on the heartbeat's loop."""
-        held = HeldLease(lease, lease.sent_at + self.lease_seconds - self.margin_seconds, on_lost, on_cancel)
+        held = RenewedLease(lease, lease.sent_at + self.lease_seconds - self.margin_seconds, on_lost, on_cancel)
         self.leases[self.lease_id(lease)] = held
         return held
 
-    def remove(self, held: HeldLease) -> None:
+    def remove(self, held: RenewedLease) -> None:
         """Stop renewing a lease: it is settled, released or lost."""
         self.leases.pop(self.lease_id(held.lease), None)
 
@@ -209,10 +209,10 @@ class Heartbeat:
     async def renew_on(self, connection: AsyncConnection[Any], leases: Sequence[Lease]) -> Renewal:
         """Run the statement, in a transaction if a role must be set or the default is not READ COMMITTED."""
         if not self.role and self.shared.is_read_committed:
-            return await renew(connection, leases, lease_seconds=self.lease_seconds)
+            return await renew_leases(connection, leases, lease_seconds=self.lease_seconds)
         async with connection.transaction():
             await set_role(connection, self.role)
-            return await renew(connection, leases, lease_seconds=self.lease_seconds)
+            return await renew_leases(connection, leases, lease_seconds=self.lease_seconds)
 
     def leases_by_table(self) -> dict[LeaseTable, list[Lease]]:
         """Group the leases that are not lost by table."""

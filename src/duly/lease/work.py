@@ -20,13 +20,13 @@ from duly.executors.call import Call, Executor
 from duly.lease.operations import (
     Lease,
     LeaseTable,
-    claim,
-    claim_expired,
-    find_due,
-    find_expired,
-    quarantine,
-    release,
-    sweep,
+    claim_expired_rows,
+    claim_rows,
+    find_due_keys,
+    find_expired_keys,
+    quarantine_rows,
+    release_rows,
+    sweep_rows,
 )
 from duly.outcomes import Failed, GiveUp, failure_from_exception
 
@@ -130,19 +130,19 @@ class Work(ABC):
     ) -> list[Lease]:
         """Claim up to `limit` due rows, or those of them with these keys."""
         tuning = self.tuning
-        return await claim(
+        return await claim_rows(
             connection, self.table, worker_id, lease_seconds=tuning.lease_seconds, limit=limit, keys=keys
         )
 
     async def find_due(self, connection: Connection, limit: int, excluded_keys: Sequence[Any] = ()) -> list[Any]:
         """Find the keys of what `claim` would claim next, except these; empty where rows cannot be claimed by key."""
-        return await find_due(connection, self.table, excluded_keys=excluded_keys, limit=limit)
+        return await find_due_keys(connection, self.table, excluded_keys=excluded_keys, limit=limit)
 
     async def claim_expired(
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
     ) -> list[Lease]:
         """Claim up to `limit` rows whose lease has expired, or those of them with these keys."""
-        return await claim_expired(
+        return await claim_expired_rows(
             connection,
             self.table,
             worker_id,
@@ -156,15 +156,13 @@ class Work(ABC):
         self, connection: Connection, limit: int = 100, excluded_keys: Sequence[Any] = ()
     ) -> list[Any]:
         """Find the keys of rows whose lease has expired, except these."""
-        return await find_expired(connection, self.table, excluded_keys=excluded_keys, limit=limit)
+        return await find_expired_keys(connection, self.table, excluded_keys=excluded_keys, limit=limit)
 
     async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
         """Return expired rows, or those with these keys, to the queue, or quarantine them; returns how many."""
-        if self.table.expired == "returned":
-            return len(await sweep(connection, self.table, keys=keys))
-        if not self.table.quarantine_state:
-            return 0
-        return len(await quarantine(connection, self.table, max_starts=self.tuning.max_starts, keys=keys))
+        if self.table.can_claim_expired:
+            return len(await quarantine_rows(connection, self.table, max_starts=self.tuning.max_starts, keys=keys))
+        return len(await sweep_rows(connection, self.table, keys=keys))
 
     async def run_unleased(self, connection: Connection) -> int:  # noqa: ARG002
         """Do some of what is due and needs no lease, in the open transaction; returns how many rows, 0 for none."""
@@ -174,6 +172,6 @@ class Work(ABC):
         """Maintain the table: remove rows past their retention, for example; returns how many, 0 when none is left."""
         return 0
 
-    async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
-        """Release rows unfinished, without counting the start."""
-        await release(connection, leases)
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[Any]:
+        """Release rows unfinished, without counting the start; returns the keys of those that were still ours."""
+        return await release_rows(connection, leases)

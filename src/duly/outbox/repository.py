@@ -1,4 +1,4 @@
-"""The statements of `queries.sql`, one function each."""
+"""The statements of `lease.sql` and `queries.sql`, one function each."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from duly.crashpoint import crashpoint
 from duly.db.id_prefix import CANDIDATES_LIMIT, IdPrefix
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, execute, find_row, find_value, get_rows, get_value
-from duly.lease.operations import Lease, LeaseTable
+from duly.lease.operations import Lease
 from duly.lease.owner import new_owner
 from duly.outbox.channel import Contact
 from duly.outbox.states import MessageTable
@@ -37,7 +37,7 @@ async def claim_messages(
     for _ in range(MAX_SCANS):
         rows = await get_rows(
             connection,
-            SQL.using(**sql_names(table)).claim_messages,
+            table.statements.claim,
             owner=owner,
             channels=list(channels),
             lease_seconds=lease_seconds,
@@ -72,42 +72,29 @@ async def mark_called(
     """Set `called_at` just before the transport is called; return the claims whose leases are still ours."""
     rows = await get_rows(
         connection,
-        SQL.using(**sql_names(table)).mark_called,
+        table.statements.mark_called,
         keys=[lease.key for lease in leases],
         owners=[lease.owner for lease in leases],
     )
     return frozenset((row["key"], row["owner"]) for row in rows)
 
 
-async def release_messages(connection: Connection, table: MessageTable, leases: Sequence[Lease]) -> None:
-    """Release leases: messages whose transport was not called become pending, without counting a start."""
-    crashpoint("before_release")
-    await execute(
-        connection,
-        SQL.using(**sql_names(table)).release_messages,
-        keys=[lease.key for lease in leases],
-        owners=[lease.owner for lease in leases],
-    )
-    crashpoint("after_release")
-
-
 async def sweep_messages(
     connection: Connection, table: MessageTable, *, max_starts: int, keys: Sequence[Any] | None = None, limit: int = 100
-) -> int:
-    """Make messages with expired leases pending, failed or uncertain; return their number."""
+) -> list[Any]:
+    """Make messages with expired leases pending, failed or uncertain; return their keys."""
     crashpoint("before_sweep")
-    statement = SQL.using(**sql_names(table)).sweep_messages
-    rows = await get_rows(connection, statement, max_starts=max_starts, keys=keys, limit=limit)
+    rows = await get_rows(connection, table.statements.sweep, max_starts=max_starts, keys=keys, limit=limit)
     if rows:
         crashpoint("after_sweep")
-    return len(rows)
+    return [row["key"] for row in rows]
 
 
 async def resend_uncertain(
     connection: Connection, table: MessageTable, channels: Sequence[str], *, max_starts: int, limit: int = 100
 ) -> int:
     """Make uncertain messages of channels that deduplicate pending again; return their number."""
-    statement = SQL.using(**sql_names(table)).resend_uncertain
+    statement = SQL.using(**table.names).resend_uncertain
     rows = await get_rows(connection, statement, channels=list(channels), max_starts=max_starts, limit=limit)
     return len(rows)
 
@@ -118,7 +105,7 @@ async def note_unconfigured(
     """Write the reason into `last_error` of due messages of unconfigured channels; return their number."""
     return await execute(
         connection,
-        SQL.using(**sql_names(table)).note_unconfigured,
+        SQL.using(**table.names).note_unconfigured,
         channels=list(reasons),
         reasons=list(reasons.values()),
         limit=limit,
@@ -129,7 +116,7 @@ async def fail_unconfigured(
     connection: Connection, table: MessageTable, reasons: Mapping[str, str], days: int, limit: int = 100
 ) -> int:
     """Fail messages that have waited `days` for their channel to be configured; return their number."""
-    statement = SQL.using(**sql_names(table)).fail_unconfigured
+    statement = SQL.using(**table.names).fail_unconfigured
     rows = await get_rows(
         connection, statement, channels=list(reasons), reasons=list(reasons.values()), days=days, limit=limit
     )
@@ -164,7 +151,7 @@ async def list_messages(
     """Return the messages before a sequence number, the newest first."""
     return await get_rows(
         connection,
-        SQL.using(**sql_names(table)).list_messages,
+        SQL.using(**table.names).list_messages,
         status=status,
         channel=channel,
         recipient=recipient,
@@ -175,7 +162,7 @@ async def list_messages(
 
 async def find_message(connection: Connection, table: MessageTable, key: UUID | str) -> Row | None:
     """Return a message by its key, or None."""
-    return await find_row(connection, SQL.using(**sql_names(table)).find_message, key=key)
+    return await find_row(connection, SQL.using(**table.names).find_message, key=key)
 
 
 async def list_message_ids(connection: Connection, prefix: IdPrefix) -> Sequence[Row]:
@@ -192,7 +179,7 @@ async def resend(connection: Connection, key: UUID | str) -> bool:
 
 async def resend_notification(connection: Connection, table: MessageTable, key: UUID | str) -> bool:
     """Make a failed or uncertain notification pending; return False when it is in another state."""
-    return await find_value(connection, SQL.using(**sql_names(table)).resend_notification, key=key) is not None
+    return await find_value(connection, SQL.using(**table.names).resend_notification, key=key) is not None
 
 
 async def resolve(connection: Connection, key: UUID | str, *, was_sent: bool) -> bool:
@@ -202,16 +189,5 @@ async def resolve(connection: Connection, key: UUID | str, *, was_sent: bool) ->
 
 async def resolve_notification(connection: Connection, table: MessageTable, key: UUID | str, *, was_sent: bool) -> bool:
     """Make an uncertain notification sent or failed; return False when it is not uncertain."""
-    statement = SQL.using(**sql_names(table)).resolve_notification
+    statement = SQL.using(**table.names).resolve_notification
     return await find_value(connection, statement, key=key, was_sent=was_sent) is not None
-
-
-def sql_names(table: LeaseTable) -> dict[str, str]:
-    """Return the names that replace the braces in `queries.sql`."""
-    return {
-        "schema": table.qualified_name[0],
-        "table": table.qualified_name[1],
-        "key": table.key,
-        "state": table.state,
-        "key_type": table.key_type,
-    }

@@ -28,7 +28,7 @@ from duly.db.clock import get_now
 from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.executors.call import Call
-from duly.lease.operations import Lease, settle_many
+from duly.lease.operations import Lease, release_rows, settle_rows
 from duly.lease.work import Finished, StopSignal, Tuning, Work
 from duly.logging import get_log
 from duly.outbox import repository
@@ -38,7 +38,6 @@ from duly.outbox.channel import (
     UNCONFIGURED_WAIT_DAYS,
     AnswerLink,
     Channel,
-    Contact,
     NotSent,
     OutboundMessage,
     OutcomeUnknown,
@@ -164,8 +163,14 @@ class SendWork(Work):
             lease_seconds=self.tuning.lease_seconds,
             limit=limit,
         )
-        contacts = await self.find_contacts(connection, sorted({lease.row["recipient"] for lease in leases}))
-        link_keys = await list_link_keys(connection) if leases and self.links else []
+        if not leases:
+            return []
+        recipients = sorted({lease.row["recipient"] for lease in leases})  # uids, or Telegram ids of notifications
+        if self.messages.is_outbox:
+            contacts = await repository.find_contacts(connection, recipients)
+        else:
+            contacts = await repository.find_contacts_by_telegram_id(connection, [int(each) for each in recipients])
+        link_keys = await list_link_keys(connection) if self.links else []
         return [
             replace(
                 lease,
@@ -184,14 +189,6 @@ class SendWork(Work):
             return ()
         return tuple(self.links.create(keys, lease.row["recipient"], lease.row["payload"], lease.row["created_at"]))
 
-    async def find_contacts(self, connection: Connection, recipients: Sequence[str]) -> Mapping[str, Contact]:
-        """Return the contacts of recipients, which are uids in the outbox and Telegram ids in notifications."""
-        if not recipients:
-            return {}
-        if self.messages.is_outbox:
-            return await repository.find_contacts(connection, recipients)
-        return await repository.find_contacts_by_telegram_id(connection, [int(each) for each in recipients])
-
     async def find_expired(
         self, connection: Connection, limit: int = 100, excluded_keys: Sequence[Any] = ()
     ) -> list[Any]:
@@ -202,7 +199,7 @@ class SendWork(Work):
         """Settle expired leases, resend uncertain messages where receivers deduplicate; return how many changed."""
         if not self.is_managed:
             return 0
-        swept = await repository.sweep_messages(connection, self.messages, max_starts=self.max_starts, keys=keys)
+        swept = len(await repository.sweep_messages(connection, self.messages, max_starts=self.max_starts, keys=keys))
         if keys is None:
             swept += await repository.resend_uncertain(
                 connection, self.messages, self.resendable_channels, max_starts=self.max_starts
@@ -223,9 +220,9 @@ class SendWork(Work):
         """Delete messages whose retention is over."""
         return 0 if self.retain_days is None else await repository.retain(connection, self.retain_days)
 
-    async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[Any]:
         """Release leases; messages whose transport was not called become pending at once."""
-        await repository.release_messages(connection, self.messages, leases)
+        return await release_rows(connection, leases)
 
     # Sending ----------------------------------------------------------------------------------------------------------
 
@@ -304,21 +301,23 @@ class SendWork(Work):
         for each in finished:
             by_status[self.status_for(each)].append(each)
         sent, uncertain, failed, retried = by_status.values()
-        ours = frozenset[Any]()
+        ours, statements = frozenset[Any](), self.messages.statements
         if sent:
             receipts = [each.outcome.result for each in sent if isinstance(each.outcome, Done)]
-            columns: dict[str, tuple[str, list[Any]]] = {
-                "receipt": ("text", receipts),
-                "last_error": ("text", [None for _ in sent]),
-            }
             if self.console_fallback:
                 names = [each.lease.row["channel"] for each in sent]
-                columns["channel"] = ("text", ["console" if name in self.console_fallback else name for name in names])
-            ours |= await settle_many(connection, to_leases(sent), "sent", columns)
+                channels = ["console" if name in self.console_fallback else name for name in names]
+                ours |= await settle_rows(
+                    connection, to_leases(sent), statements.settle_printed, receipt=receipts, channel=channels
+                )
+            else:
+                ours |= await settle_rows(connection, to_leases(sent), statements.settle_sent, receipt=receipts)
         if uncertain:
-            ours |= await settle_many(connection, to_leases(uncertain), "uncertain", error_column(uncertain))
+            errors = error_texts(uncertain)
+            ours |= await settle_rows(connection, to_leases(uncertain), statements.settle_uncertain, last_error=errors)
         if failed:
-            ours |= await settle_many(connection, to_leases(failed), "failed", error_column(failed))
+            errors = error_texts(failed)
+            ours |= await settle_rows(connection, to_leases(failed), statements.settle_failed, last_error=errors)
             for each in failed:
                 log.warning("message.failed", key=str(each.lease.key), reason=error_text(each.outcome))
         if retried:
@@ -344,12 +343,9 @@ class SendWork(Work):
         """Make messages pending again, after the transport's delay or with exponential backoff."""
         now = await get_now(connection)
         due = [now + timedelta(seconds=self.retry_delay_seconds(each)) for each in finished]
-        columns = {
-            **error_column(finished),
-            "due_at": ("timestamptz", due),
-            "called_at": ("timestamptz", [None for _ in finished]),
-        }
-        return await settle_many(connection, to_leases(finished), "pending", columns)
+        statement = self.messages.statements.settle_pending
+        errors = error_texts(finished)
+        return await settle_rows(connection, to_leases(finished), statement, last_error=errors, due_at=due)
 
     def retry_delay_seconds(self, finished: Finished) -> float:
         """Return the seconds until the next attempt."""
@@ -388,9 +384,9 @@ def to_leases(finished: Sequence[Finished]) -> list[Lease]:
     return [each.lease for each in finished]
 
 
-def error_column(finished: Sequence[Finished]) -> dict[str, tuple[str, list[object]]]:
-    """Return the `last_error` column for `settle_many`."""
-    return {"last_error": ("text", [error_text(each.outcome) for each in finished])}
+def error_texts(finished: Sequence[Finished]) -> list[str]:
+    """Return why messages were not sent."""
+    return [error_text(each.outcome) for each in finished]
 
 
 def error_text(outcome: object) -> str:

@@ -7,12 +7,13 @@ state in `delivery`, because the contract allows only pending, sent and failed i
 `called_at` is written, fenced by the owner, just before the transport is called, and a pending message must not have
 it. So when a lease expires, the row itself tells what is known: without `called_at` nothing was sent and the message
 becomes pending again; with it the outcome is unknown, and the message becomes uncertain. The sender's own sweep decides
-this in one statement, row by row, and fails messages that were started too often. The generic sweep of `duly.lease`
-does not know `called_at`: that constraint refuses it, so it can never cause a second send.
+this in one statement, row by row, and fails messages that were started too often.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from duly.db.queries import load_queries
 from duly.lease.operations import LeaseTable
 from duly.lease.state_machine import StateMachine
 
@@ -25,6 +26,9 @@ TRANSITIONS = {
 }
 
 
+SQL = load_queries(__file__, "lease.sql")
+
+
 @dataclass(frozen=True)
 class MessageTable(LeaseTable):
     """A lease table of messages: the outbox, or the notifications of an ingest schema.
@@ -33,20 +37,22 @@ class MessageTable(LeaseTable):
     that delivers them itself.
     """
 
+    names: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)  # for the braces in our SQL
     is_outbox: bool = False
 
+    @property
+    def state(self) -> str:
+        """The column of the state."""
+        return self.names["state"]
 
-OUTBOX = MessageTable(
-    qualified_name=("duly", "outbox"),
-    state="status",
-    ready="pending",
-    held="sending",
-    owner="lease_owner",
-    until="lease_expires_at",
-    due="due_at",
-    expired="returned",
-    is_outbox=True,
-)
+
+def message_table(schema: str, table: str, key: str, key_type: str, state: str) -> MessageTable:
+    """Return a lease table of messages, whose key and state have these names."""
+    names = {"schema": schema, "table": table, "key": key, "key_type": key_type, "state": state}
+    return MessageTable((schema, table), SQL.using(**names), key=key, names=names, is_outbox=table == "outbox")
+
+
+OUTBOX = message_table("duly", "outbox", key="id", key_type="uuid", state="status")
 
 OUTBOX_MACHINE = StateMachine(
     name="outbox",
@@ -66,18 +72,7 @@ OUTBOX_MACHINE = StateMachine(
 
 def notification_table(schema: str = DEFAULT_INGEST_SCHEMA) -> MessageTable:
     """Return the table of an ingest schema's notifications."""
-    return MessageTable(
-        qualified_name=(schema, "schedule_notification"),
-        state="delivery",
-        ready="pending",
-        held="sending",
-        owner="lease_owner",
-        until="lease_expires_at",
-        due="due_at",
-        expired="returned",
-        key="notification_id",
-        key_type="text",
-    )
+    return message_table(schema, "schedule_notification", key="notification_id", key_type="text", state="delivery")
 
 
 def notification_machine(schema: str = DEFAULT_INGEST_SCHEMA) -> StateMachine:

@@ -1,8 +1,9 @@
 """Claims rows of one work type and hands them to the handlers."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from duly.crashpoint import crashpoint
 from duly.db.pool import Pool
@@ -10,21 +11,14 @@ from duly.lease.bisect import bisect, is_lock_or_timeout_error, is_server_error
 from duly.lease.operations import Lease
 from duly.lease.work import Work
 from duly.logging import get_log
-from duly.worker.handlers import Running
-from duly.worker.held import HeldRows
+from duly.worker.handlers import HeldRow
+from duly.worker.held_rows import HeldRows
 from duly.worker.outage import DatabaseContact
 from duly.worker.settler import Settler
 
 REFUSED_SECONDS = 60.0  # for how long a row that could not be claimed is left alone
 
 log = get_log("duly.worker")
-
-
-class ClaimSource(NamedTuple):
-    """What is claimed: the claim, and the query for the keys of what it would claim next."""
-
-    claim: Callable[..., Awaitable[list[Lease]]]
-    find: Callable[..., Awaitable[list[Any]]]
 
 
 class Claimer:
@@ -49,79 +43,83 @@ class Claimer:
         """Are we not stopping, and does the handlers' loop turn? Otherwise claimed rows would not begin."""
         return not self.is_stopping and self.handlers.is_turning()
 
-    async def claim_into_free_slots(self) -> bool:
-        """Claim due rows into the free slots; True when there were some."""
+    def count_wanted(self) -> int:
+        """Count the due rows to claim now: as many as slots are free, or none while another loop claims."""
         wanted = min(self.held.slots.free, self.work.tuning.batch)
         if wanted <= 0 or not self.polling.may_be_more or not self.can_claim():
-            return False
-        self.polling.may_be_more = False  # one cycle claims at a time, until a claim was filled
-        claimed = await self.claim_due(wanted)
-        if claimed == wanted:
-            self.polling.poll()
-        return claimed > 0
+            return 0
+        self.polling.may_be_more = False  # one loop claims at a time, until a claim was filled
+        return wanted
 
-    async def claim_due(self, limit: int) -> int:
-        """Claim up to `limit` due rows and start them; returns how many."""
-        return await self.claim(ClaimSource(self.work.claim, self.work.find_due), limit)
-
-    async def claim_expired(self, limit: int) -> int:
-        """Claim up to `limit` rows whose leases have expired and start them; returns how many."""
-        return await self.claim(ClaimSource(self.work.claim_expired, self.work.find_expired), limit)
-
-    async def claim(self, source: ClaimSource, wanted: int) -> int:
-        """Claim up to `wanted` rows and hand them to the handlers; returns how many there were."""
-        self.held.slots.reserve(wanted)
-        self.held.idle.clear()
-        leases: list[Lease] = []
-        began = time.monotonic()
-        try:
-            leases = await self.claim_around_refusals(source, wanted)
+    async def claim_up_to(self, wanted: int, *, expired: bool = False) -> int:
+        """Claim up to `wanted` due rows, or expired ones, and hand them to the handlers; returns how many."""
+        claim = self.work.claim_expired if expired else self.work.claim
+        refusal: Exception | None = None
+        with self.reserving(wanted) as leases:
+            began = time.monotonic()
+            if not self.refused_keys():
+                try:
+                    async with self.pool.transaction() as connection:
+                        claimed = await claim(connection, self.worker_id, wanted)
+                    leases += claimed
+                except Exception as error:
+                    if is_server_error(error) or is_lock_or_timeout_error(error):
+                        raise
+                    refusal = error
+            if refusal or self.refusing:
+                leases += await self.claim_around_refusals(wanted, refusal, expired=expired)
             if leases:
                 crashpoint("after_claim_commit")
             self.metrics.claimed(self.work.name, len(leases), time.monotonic() - began)
             if leases and not self.can_claim():  # a stop was requested, or the handlers' loop blocked, meanwhile
                 await self.settler.release(leases)
-                leases = []
+                leases.clear()
+        if len(leases) == wanted and not expired:
+            self.polling.poll()
+        self.contact.note_answer()
+        return len(leases)
+
+    @contextmanager
+    def reserving(self, wanted: int) -> Generator[list[Lease], None, None]:
+        """Reserve slots for a claim; afterwards start the rows that the body has put into the list."""
+        leases: list[Lease] = []
+        self.held.slots.reserve(wanted)
+        self.held.idle.clear()
+        try:
+            yield leases
         except BaseException:
             self.polling.may_be_more = True
-            leases = []  # if it was committed after all, its owner is unknown: the leases expire
+            leases.clear()  # if it was committed after all, its owner is unknown: the leases expire
             raise
         finally:
             self.held.slots.end_claim(wanted, len(leases))
             self.start(leases)
-        self.contact.note_answer()
-        return len(leases)
 
-    async def claim_around_refusals(self, source: ClaimSource, wanted: int) -> list[Lease]:
-        """Claim rows; one that cannot be claimed does not delay the others and is left alone for a while."""
+    def refused_keys(self) -> list[Any]:
+        """Return the keys of rows that could not be claimed and are still left alone."""
         self.refusing = {key: end for key, end in self.refusing.items() if end > time.monotonic()}
-        refusal: Exception | None = None
-        if not self.refusing:
-            try:
-                return await self.claim_in_transaction(source, wanted, None)
-            except Exception as error:
-                if is_server_error(error) or is_lock_or_timeout_error(error):
-                    raise
-                refusal = error
-        async with self.pool.transaction() as connection:
-            keys = await source.find(connection, wanted, list(self.refusing))
-        if refusal and not keys:
-            raise refusal
-        if not keys:
-            return await self.claim_in_transaction(source, wanted, keys)  # a domain may make rows due as it claims
+        return list(self.refusing)
+
+    async def claim_around_refusals(self, wanted: int, refusal: Exception | None, *, expired: bool) -> list[Lease]:
+        """Claim rows by their keys; one that cannot be claimed does not delay the others and is left alone."""
+        find = self.work.find_expired if expired else self.work.find_due
+        claim = self.work.claim_expired if expired else self.work.claim
         leases: list[Lease] = []
 
         async def claim_piece(piece: Sequence[Any]) -> None:
-            leases.extend(await self.claim_in_transaction(source, len(piece), piece))
+            async with self.pool.transaction() as connection:
+                claimed = await claim(connection, self.worker_id, len(piece) or wanted, piece)
+            leases.extend(claimed)
 
+        async with self.pool.transaction() as connection:
+            keys = await find(connection, wanted, self.refused_keys())
+        if refusal and not keys:
+            raise refusal
+        if not keys:
+            await claim_piece(keys)  # a package may make rows due as it claims
         for index, error in (await bisect(keys, claim_piece)).items():
             self.leave_alone(keys[index], error)
         return leases
-
-    async def claim_in_transaction(self, source: ClaimSource, limit: int, keys: Sequence[Any] | None) -> list[Lease]:
-        """Claim rows, or those with these keys, in one transaction."""
-        async with self.pool.transaction() as connection:
-            return await source.claim(connection, self.worker_id, limit, keys)
 
     def leave_alone(self, key: Any, error: Exception) -> None:
         """Retry a row that could not be claimed at the next poll if it was locked, else much later."""
@@ -135,9 +133,9 @@ class Claimer:
 
     def start(self, leases: Sequence[Lease]) -> None:
         """Hold the leases and hand them to the handlers in one batch."""
-        batch = [Running(lease, self.work.call, self.work.report_failure) for lease in leases]
-        for running in batch:
-            self.held.add(running)
+        batch = [HeldRow(lease, self.work.call, self.work.report_failure) for lease in leases]
+        for row in batch:
+            self.held.add(row)
         if batch:
             self.polling.stay_awake()
             self.handlers.start(batch, self.held.deliver)

@@ -23,12 +23,12 @@ from duly.errors import DulyError, NotMigrated, Unavailable
 from duly.lease.heartbeat import SharedConnection
 from duly.lease.work import Work
 from duly.logging import get_log
-from duly.worker.cycle import WorkCycle
 from duly.worker.handlers import Handlers
 from duly.worker.listener import listen
 from duly.worker.metrics import Metrics
 from duly.worker.outage import Outage
 from duly.worker.registry import WorkerIdentity, note_seen, note_stopped, note_stopping, register
+from duly.worker.work_loops import WorkLoops
 
 SEEN_SECONDS = 10.0
 TICK_SECONDS = 0.5
@@ -56,10 +56,10 @@ class Control:
         stop_seconds: float,
         handlers: Handlers,
         metrics: Metrics,
-        on_hard_exit: Callable[[], None] = lambda: None,
+        on_hard_exit: Callable[[int], None] = lambda _status: None,
     ) -> None:
         self.works = works
-        self.on_hard_exit = on_hard_exit  # called, perhaps twice, when the process must end within seconds
+        self.on_hard_exit = on_hard_exit  # called, perhaps twice, with the status of a process that must end soon
         self.is_registered = False
         self.dsn = dsn
         self.direct_dsn = direct_dsn
@@ -70,7 +70,7 @@ class Control:
         self.metrics = metrics
         slots = {work.name: work.tuning.slots for work in works}
         self.identity = WorkerIdentity(worker_id, [name for work in works for name in work.registered_types], slots)
-        self.cycles: list[WorkCycle] = []
+        self.work_loops: list[WorkLoops] = []
         self.outage = Outage()
         self.loop: asyncio.AbstractEventLoop | None = None
         self.stop = asyncio.Event()
@@ -105,7 +105,7 @@ class Control:
         """Explain why no work can be done now; None when it can."""
         if self.stop_requests:
             return "the worker is stopping"
-        if not (self.is_registered and self.cycles):
+        if not (self.is_registered and self.work_loops):
             return "the worker is starting"
         if not self.is_alive():
             return "the worker is stuck: an event loop does not turn; restart it"
@@ -114,7 +114,7 @@ class Control:
         if reason := self.outage.reason():
             return reason
         now = time.monotonic()
-        for each in self.cycles:
+        for each in self.work_loops:
             if now - each.contact.answered_at >= STUCK_SECONDS + 2 * max_pause_seconds(each.work):
                 why = self.outage.last_errors.get(each.work.name)
                 return f"{each.work.name}: cannot claim rows" + (f": {why}" if why else " yet")
@@ -126,8 +126,8 @@ class Control:
             "worker": self.identity.worker_id,
             "id": str(self.identity.id),
             "kinds": {
-                each.work.name: {"busy": each.held.slots.working, "slots": each.work.tuning.slots}
-                for each in self.cycles
+                each.work.name: {"running": each.held.slots.running, "slots": each.work.tuning.slots}
+                for each in self.work_loops
             },
             "stopping": self.stop_requests > 0,
         }
@@ -135,14 +135,14 @@ class Control:
     # On our loop ------------------------------------------------------------------------------------------------------
 
     async def run(self, *, once: bool = False) -> int:
-        """Work until a stop is requested, or for one cycle; returns how many rows were claimed."""
+        """Work until a stop is requested, or `once` do what is due now; returns how many rows were claimed."""
         self.loop = asyncio.get_running_loop()
         self.handlers.attach(self.loop)
         self.apply_stop_request()  # it may have come before there was a loop
         async with self.registered() as pool:
             shared = SharedConnection(partial(connect, self.dsn, name="duly heartbeat"))
-            self.cycles = [self.create_cycle(work, pool, shared) for work in self.works]
-            loops = (self.run_once(), self.tick()) if once else self.loops(pool)
+            self.work_loops = [self.create_work_loops(work, pool, shared) for work in self.works]
+            loops = (self.run_once(), self.tick()) if once else self.endless_tasks(pool)
             tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each) for each in loops]
             stopping: asyncio.Task[Any] = asyncio.create_task(self.stop.wait())
             try:
@@ -152,28 +152,29 @@ class Control:
                 if stopping in done:
                     await asyncio.gather(self.drain(), run_within(SHUTDOWN_STEP_SECONDS, self.register_stopping(pool)))
             except BaseException:
+                self.on_hard_exit(1)
                 await self.release_all()
                 raise
             finally:
-                self.on_hard_exit()
+                self.on_hard_exit(0)
                 for task in (*tasks, stopping):
                     task.cancel()
                 await asyncio.wait([*tasks, stopping], timeout=SHUTDOWN_STEP_SECONDS)
-        return sum(each.held.claimed_rows for each in self.cycles)
+        return sum(each.held.claimed_rows for each in self.work_loops)
 
-    def loops(self, pool: Pool) -> Sequence[Coroutine[Any, Any, None]]:
-        """Return the loops that run until the worker stops; none of them ends by itself."""
+    def endless_tasks(self, pool: Pool) -> Sequence[Coroutine[Any, Any, None]]:
+        """Return what runs until the worker stops; none of it ends by itself."""
         callbacks: dict[str, list[Callable[[], None]]] = {}
-        for each in self.cycles:
+        for each in self.work_loops:
             if each.work.notify_channel:
                 callbacks.setdefault(f"duly_{each.work.notify_channel}", []).append(each.wake)
-        cycles = [each.run() for each in self.cycles]
-        return [*cycles, self.tick(), self.probe(pool), self.update_registry(pool), self.listen(callbacks)]
+        loops = [each.run() for each in self.work_loops]
+        return [*loops, self.tick(), self.probe(pool), self.update_registry(pool), self.listen(callbacks)]
 
     async def run_once(self) -> None:
-        """Run one cycle of each work type, one after another, unless a stop is requested."""
+        """Do what is due now of each work type, one after another, unless a stop is requested."""
         try:
-            for each in self.cycles:
+            for each in self.work_loops:
                 await self.handlers.wait_turn()  # on a busy machine it may not have begun, and claims nothing then
                 if not self.stop.is_set():
                     await each.run_once()
@@ -187,10 +188,10 @@ class Control:
             self.ticked_at = time.monotonic()
             self.outage.check()
             self.handlers.request_turn()
-            for each in self.cycles:
-                self.metrics.set_busy(each.work.name, each.held.slots.working)
+            for each in self.work_loops:
+                self.metrics.set_running(each.work.name, each.held.slots.running)
             self.metrics.set_processes(len(self.handlers.processes.alive))
-            if beats < (now := sum(each.heartbeat.beats for each in self.cycles)):
+            if beats < (now := sum(each.heartbeat.beats for each in self.work_loops)):
                 beats = now
                 self.metrics.beat()
             await asyncio.sleep(TICK_SECONDS)
@@ -213,7 +214,7 @@ class Control:
         """Update our row in the registry at intervals."""
         while True:
             await asyncio.sleep(SEEN_SECONDS)
-            with suppress(psycopg.Error, DulyError, OSError):  # the cycles log it
+            with suppress(psycopg.Error, DulyError, OSError):  # the loops log it
                 async with pool.transaction() as connection:
                     await note_seen(connection, self.identity)
 
@@ -222,9 +223,9 @@ class Control:
         await listen(self.direct_dsn, callbacks, self.outage)
         await asyncio.Event().wait()
 
-    def create_cycle(self, work: Work, pool: Pool, shared: SharedConnection) -> WorkCycle:
-        """Create the cycle of one work type; all heartbeats share a connection."""
-        return WorkCycle(work, self.identity.worker_id, pool, shared, self.handlers, self.metrics, self.outage)
+    def create_work_loops(self, work: Work, pool: Pool, shared: SharedConnection) -> WorkLoops:
+        """Create the loops of one work type; all heartbeats share a connection."""
+        return WorkLoops(work, self.identity.worker_id, pool, shared, self.handlers, self.metrics, self.outage)
 
     @asynccontextmanager
     async def registered(self) -> AsyncGenerator[Pool, None]:
@@ -263,20 +264,20 @@ class Control:
 
     async def drain(self) -> None:
         """Claim nothing new and wait for what has begun; when that takes too long, release it."""
-        for each in self.cycles:
+        for each in self.work_loops:
             each.stop_claiming()
         self.log_stopping()
         if await self.wait_idle(self.stop_seconds, interrupt=self.stop_now):
             return
-        self.on_hard_exit()
-        for each in self.cycles:
+        self.on_hard_exit(0)
+        for each in self.work_loops:
             each.stop_running()
         if not await self.wait_idle(SHUTDOWN_STEP_SECONDS):
             await self.release_all()
 
     def log_stopping(self) -> None:
         """Log which rows are waited for, until when, and how to stop at once."""
-        rows = [(each.work, running) for each in self.cycles for running in each.held]
+        rows = [(each.work, row) for each in self.work_loops for row in each.held]
         if not rows:
             log.info("worker.stopping", rows=0)
             return
@@ -287,12 +288,12 @@ class Control:
             rows=len(rows),
             until=until.isoformat(timespec="seconds"),
             seconds=self.stop_seconds,
-            waiting_for=[work.describe(running.lease) for work, running in rows[:MAX_LISTED_ROWS]],
+            waiting_for=[work.describe(row.lease) for work, row in rows[:MAX_LISTED_ROWS]],
         )
 
     async def release_all(self) -> None:
         """Release everything that we still hold, all work types at once."""
-        await asyncio.gather(*(run_within(SHUTDOWN_STEP_SECONDS, each.release_all()) for each in self.cycles))
+        await asyncio.gather(*(run_within(SHUTDOWN_STEP_SECONDS, each.release_all()) for each in self.work_loops))
 
     async def wait_idle(self, seconds: float, interrupt: asyncio.Event | None = None) -> bool:
         """Wait until we hold nothing; False when that takes longer, or `interrupt` is set first."""
@@ -306,9 +307,9 @@ class Control:
         return True
 
     async def until_idle(self) -> None:
-        """Wait until no cycle holds anything, all at the same moment."""
-        while not all(each.held.idle.is_set() for each in self.cycles):
-            for each in self.cycles:
+        """Wait until no work type holds anything, all at the same moment."""
+        while not all(each.held.idle.is_set() for each in self.work_loops):
+            for each in self.work_loops:
                 await each.held.idle.wait()
 
 

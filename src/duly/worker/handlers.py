@@ -19,7 +19,7 @@ from duly.crashpoint import crashpoint
 from duly.errors import Unavailable
 from duly.executors.call import Call, Executor
 from duly.executors.process_pool import ProcessPool
-from duly.lease.heartbeat import HeldLease
+from duly.lease.heartbeat import RenewedLease
 from duly.lease.operations import Lease
 from duly.lease.work import ReportFailure, Stop, StopSignal
 from duly.logging import get_log
@@ -52,18 +52,18 @@ class FirstOutcome:
             return is_first
 
 
-class Running:
+class HeldRow:
     """A claimed row and the state of its handler."""
 
     __slots__ = (
         "began_at",
         "first_outcome",
         "has_ended",
-        "held",
         "is_entered",
         "is_known_lost",
         "lease",
         "make_call",
+        "renewed",
         "report_failure",
         "stop_signal",
         "task",
@@ -81,7 +81,7 @@ class Running:
         self.make_call = make_call
         self.report_failure = report_failure  # called with a failure, before it is recorded
         self.stop_signal = StopSignal()
-        self.held: HeldLease | None = None
+        self.renewed: RenewedLease | None = None
         self.task: asyncio.Task[None] | Future[None] | None = None
         self.timer: asyncio.TimerHandle | None = None  # the time limit of a thread
         self.thread_id: int | None = None  # of the thread it runs in, if any
@@ -95,7 +95,7 @@ class Running:
 class RunReport(NamedTuple):
     """A message to the control side: an outcome, and whether the slot is free again."""
 
-    running: Running
+    row: HeldRow
     outcome: object
     has_outcome: bool
     is_free: bool
@@ -112,7 +112,7 @@ class Handlers:
         self.loop = asyncio.get_running_loop()
         self.threads = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="duly-handler")
         self.processes = processes
-        self.in_progress: set[Running] = set()  # everything that began, or waits to
+        self.in_progress: set[HeldRow] = set()  # everything that began, or waits to
         self.endings: set[asyncio.Task[None]] = set()  # runs whose failure is being reported
         self.reports: deque[tuple[Deliver, RunReport]] = deque()
         self.is_collect_scheduled = False
@@ -125,11 +125,11 @@ class Handlers:
         """Deliver outcomes on this loop from now on."""
         self.call_on_control = control.call_soon_threadsafe
 
-    def start(self, batch: Sequence[Running], deliver: Deliver) -> None:
+    def start(self, batch: Sequence[HeldRow], deliver: Deliver) -> None:
         """Run a batch; `deliver` gets its reports on the control loop."""
         self.loop.call_soon_threadsafe(self.start_on_loop, batch, deliver)
 
-    def stop(self, batch: Sequence[Running], why: Stop, deliver: Deliver, *, only_waiting: bool = False) -> None:
+    def stop(self, batch: Sequence[HeldRow], why: Stop, deliver: Deliver, *, only_waiting: bool = False) -> None:
         """Stop the handlers of a batch, or only those that have not begun, as far as they can be stopped."""
         self.loop.call_soon_threadsafe(self.stop_on_loop, batch, why, deliver, only_waiting)
 
@@ -141,8 +141,8 @@ class Handlers:
         while self.reports:
             deliver, report = self.reports.popleft()
             by_receiver.setdefault(deliver, []).append(report)
-            if report.is_free and report.running.timer:
-                timers.append(report.running.timer)
+            if report.is_free and report.row.timer:
+                timers.append(report.row.timer)
         for deliver, reports in by_receiver.items():
             deliver(reports)
         if timers:
@@ -175,55 +175,55 @@ class Handlers:
         """Note that the loop turns."""
         self.turned_at = time.monotonic()
 
-    def start_on_loop(self, batch: Sequence[Running], deliver: Deliver) -> None:
+    def start_on_loop(self, batch: Sequence[HeldRow], deliver: Deliver) -> None:
         """Start each row of a batch; one that cannot be started has failed, and it alone."""
-        for running in batch:
-            self.in_progress.add(running)
+        for row in batch:
+            self.in_progress.add(row)
             try:
-                self.start_in_executor(running, running.make_call(running.lease, running.stop_signal), deliver)
+                self.start_in_executor(row, row.make_call(row.lease, row.stop_signal), deliver)
             except BaseException as error:
-                self.end_soon(running, outcome_from_exception(error), deliver)
+                self.end_soon(row, outcome_from_exception(error), deliver)
 
-    def start_in_executor(self, running: Running, call: Call, deliver: Deliver) -> None:
+    def start_in_executor(self, row: HeldRow, call: Call, deliver: Deliver) -> None:
         """Start the handler in its executor."""
         match call.executor:
             case Executor.LOOP:
-                running.task = self.loop.create_task(self.run_on_loop(running, call, deliver))
+                row.task = self.loop.create_task(self.run_on_loop(row, call, deliver))
             case Executor.PROCESS:
-                running.task = self.loop.create_task(self.run_in_process(running, call, deliver))
+                row.task = self.loop.create_task(self.run_in_process(row, call, deliver))
             case Executor.THREAD:
                 try:
-                    running.task = self.threads.submit(self.run_in_thread, running, call, deliver)
+                    row.task = self.threads.submit(self.run_in_thread, row, call, deliver)
                 except RuntimeError as error:
                     log.warning("handler.no_thread", consequence="the row is released", error=str(error))
-                    self.report(running, Released(), deliver)
+                    self.report(row, Released(), deliver)
             case _:
                 raise TypeError(f"unknown executor: {call.executor!r}")
 
-    def stop_on_loop(self, batch: Sequence[Running], why: Stop, deliver: Deliver, only_waiting: bool) -> None:
+    def stop_on_loop(self, batch: Sequence[HeldRow], why: Stop, deliver: Deliver, only_waiting: bool) -> None:
         """Stop handlers: a task is cancelled, a child process killed; a thread only sees the stop signal."""
-        for running in batch:
-            earlier = running.stop_signal.reason
-            if running.has_ended or running.task is None:
+        for row in batch:
+            earlier = row.stop_signal.reason
+            if row.has_ended or row.task is None:
                 continue
             if earlier is not None and PRECEDENCE[earlier] >= PRECEDENCE[why]:
                 continue
-            if only_waiting and running.began_at is not None:
+            if only_waiting and row.began_at is not None:
                 continue
-            in_thread = isinstance(running.task, Future)
-            is_cancelled = running.task.cancel()
+            in_thread = isinstance(row.task, Future)
+            is_cancelled = row.task.cancel()
             if only_waiting and not is_cancelled:
                 continue  # it began this instant
-            running.stop_signal.reason = why
-            if is_cancelled and (in_thread or not running.is_entered):
-                self.report(running, outcome_from_stop(why), deliver)  # it will never begin
+            row.stop_signal.reason = why
+            if is_cancelled and (in_thread or not row.is_entered):
+                self.report(row, outcome_from_stop(why), deliver)  # it will never begin
             elif in_thread and why is Stop.CANCELLED:
-                self.loop.call_later(CANCEL_GRACE_SECONDS, self.abandon_thread, running, Cancelled(), deliver)
+                self.loop.call_later(CANCEL_GRACE_SECONDS, self.abandon_thread, row, Cancelled(), deliver)
 
-    async def run_on_loop(self, running: Running, call: Call, deliver: Deliver) -> None:
+    async def run_on_loop(self, row: HeldRow, call: Call, deliver: Deliver) -> None:
         """Run an `async def` handler."""
-        running.is_entered = True
-        running.began_at = time.monotonic()
+        row.is_entered = True
+        row.began_at = time.monotonic()
         crashpoint("before_work")
         timer = NO_TIMER if call.timeout_seconds is None else asyncio.timeout(call.timeout_seconds)
         try:
@@ -232,86 +232,86 @@ class Handlers:
         except BaseException as error:
             is_late = isinstance(timer, asyncio.Timeout) and timer.expired()
             where = format_traceback(error.__cause__ or error) if is_late else None
-            outcome = timeout_failure(call, where) if is_late else outcome_from_end(error, running.stop_signal)
+            outcome = timeout_failure(call, where) if is_late else outcome_from_end(error, row.stop_signal)
         crashpoint("after_work")
-        await self.end(running, resolve_stopped(outcome, running.stop_signal, call), deliver)
+        await self.end(row, resolve_stopped(outcome, row.stop_signal, call), deliver)
 
-    def run_in_thread(self, running: Running, call: Call, deliver: Deliver) -> None:
+    def run_in_thread(self, row: HeldRow, call: Call, deliver: Deliver) -> None:
         """Run a plain function in a thread; its time limit counts from here."""
-        running.began_at = time.monotonic()
-        running.thread_id = threading.get_ident()
+        row.began_at = time.monotonic()
+        row.thread_id = threading.get_ident()
         if call.timeout_seconds is not None:
-            self.loop.call_soon_threadsafe(self.start_timer, running, call, deliver)
+            self.loop.call_soon_threadsafe(self.start_timer, row, call, deliver)
         crashpoint("before_work")
         try:
             outcome = call.function(*call.arguments)
         except BaseException as error:
-            outcome = outcome_from_end(error, running.stop_signal)
-        running.thread_id = None
+            outcome = outcome_from_end(error, row.stop_signal)
+        row.thread_id = None
         crashpoint("after_work")
-        outcome = resolve_stopped(outcome, running.stop_signal, call)
-        is_first = running.first_outcome.try_name()
+        outcome = resolve_stopped(outcome, row.stop_signal, call)
+        is_first = row.first_outcome.try_name()
         if is_first:
-            self.report_in_thread(running, outcome)
-        self.report(running, outcome, deliver, is_first=is_first)
+            self.report_in_thread(row, outcome)
+        self.report(row, outcome, deliver, is_first=is_first)
 
-    def start_timer(self, running: Running, call: Call, deliver: Deliver) -> None:
+    def start_timer(self, row: HeldRow, call: Call, deliver: Deliver) -> None:
         """Start the time limit of a thread."""
-        if not running.has_ended:
+        if not row.has_ended:
             seconds = call.timeout_seconds or 0.0
-            running.timer = self.loop.call_later(seconds, self.time_thread_out, running, call, deliver)
+            row.timer = self.loop.call_later(seconds, self.time_thread_out, row, call, deliver)
 
-    def time_thread_out(self, running: Running, call: Call, deliver: Deliver) -> None:
+    def time_thread_out(self, row: HeldRow, call: Call, deliver: Deliver) -> None:
         """Record that a thread exceeded its time limit, with its stack."""
         frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage] (there is no public function)
-        frame = frames.get(running.thread_id) if running.thread_id else None
-        self.abandon_thread(running, timeout_failure(call, format_stack(frame)), deliver)
+        frame = frames.get(row.thread_id) if row.thread_id else None
+        self.abandon_thread(row, timeout_failure(call, format_stack(frame)), deliver)
 
-    def abandon_thread(self, running: Running, outcome: object, deliver: Deliver) -> None:
+    def abandon_thread(self, row: HeldRow, outcome: object, deliver: Deliver) -> None:
         """Name the outcome of a thread that has not ended; its slot stays busy until it does."""
-        if running.has_ended or running.first_outcome.is_named:
+        if row.has_ended or row.first_outcome.is_named:
             return
-        running.stop_signal.reason = running.stop_signal.reason or Stop.TIMEOUT
-        self.end_soon(running, outcome, deliver, has_ended=False)
+        row.stop_signal.reason = row.stop_signal.reason or Stop.TIMEOUT
+        self.end_soon(row, outcome, deliver, has_ended=False)
 
-    async def run_in_process(self, running: Running, call: Call, deliver: Deliver) -> None:
+    async def run_in_process(self, row: HeldRow, call: Call, deliver: Deliver) -> None:
         """Run a handler in a child process, when one is free."""
-        running.is_entered = True
+        row.is_entered = True
         try:
             async with self.processes.borrow() as process:
-                running.began_at = time.monotonic()
+                row.began_at = time.monotonic()
                 crashpoint("before_work")
                 outcome = await process.perform(call)
         except Unavailable as error:
             log.warning("handler.no_process", consequence="the row is released", error=str(error))
             outcome = Released()
         except BaseException as error:
-            outcome = outcome_from_end(error, running.stop_signal)
+            outcome = outcome_from_end(error, row.stop_signal)
         crashpoint("after_work")
-        await self.end(running, resolve_stopped(outcome, running.stop_signal, call), deliver)
+        await self.end(row, resolve_stopped(outcome, row.stop_signal, call), deliver)
 
     # Failures ---------------------------------------------------------------------------------------------------------
 
-    def end_soon(self, running: Running, outcome: object, deliver: Deliver, *, has_ended: bool = True) -> None:
+    def end_soon(self, row: HeldRow, outcome: object, deliver: Deliver, *, has_ended: bool = True) -> None:
         """Run `end` as a task of its own."""
-        task = self.loop.create_task(self.end(running, outcome, deliver, has_ended=has_ended))
+        task = self.loop.create_task(self.end(row, outcome, deliver, has_ended=has_ended))
         self.endings.add(task)
         task.add_done_callback(self.endings.discard)
 
-    async def end(self, running: Running, outcome: object, deliver: Deliver, *, has_ended: bool = True) -> None:
+    async def end(self, row: HeldRow, outcome: object, deliver: Deliver, *, has_ended: bool = True) -> None:
         """Report a failure to its hook, then the outcome to the control side."""
-        is_first = running.first_outcome.try_name()
-        if is_first and (hook := report_failure(running, outcome)):
-            await self.call_hook(running, hook)
-        self.report(running, outcome, deliver, is_first=is_first, has_ended=has_ended)
+        is_first = row.first_outcome.try_name()
+        if is_first and (hook := report_failure(row, outcome)):
+            await self.call_hook(row, hook)
+        self.report(row, outcome, deliver, is_first=is_first, has_ended=has_ended)
 
-    def report_in_thread(self, running: Running, outcome: object) -> None:
+    def report_in_thread(self, row: HeldRow, outcome: object) -> None:
         """Report a failure from the thread that the handler ran in."""
-        if hook := report_failure(running, outcome):
+        if hook := report_failure(row, outcome):
             with suppress(RuntimeError, TimeoutError):  # the loop is closed or blocked: the worker ends
-                asyncio.run_coroutine_threadsafe(self.call_hook(running, hook), self.loop).result(2 * REPORT_SECONDS)
+                asyncio.run_coroutine_threadsafe(self.call_hook(row, hook), self.loop).result(2 * REPORT_SECONDS)
 
-    async def call_hook(self, running: Running, hook: Callable[[], Any]) -> None:
+    async def call_hook(self, row: HeldRow, hook: Callable[[], Any]) -> None:
         """Call a hook in a thread, where it may block, and wait for it; its errors are logged and change nothing."""
         try:
             async with asyncio.timeout(REPORT_SECONDS):
@@ -319,11 +319,11 @@ class Handlers:
                 if inspect.isawaitable(result):
                     await result
         except BaseException:
-            log.exception("job.failure_hook_failed", job=str(running.lease.key))
+            log.exception("job.failure_hook_failed", job=str(row.lease.key))
 
     def report(
         self,
-        running: Running,
+        row: HeldRow,
         outcome: object,
         deliver: Deliver,
         *,
@@ -331,15 +331,15 @@ class Handlers:
         has_ended: bool = True,
     ) -> None:
         """Send a report from any thread; the first one for a run names its outcome, and one call delivers many."""
-        is_first = running.first_outcome.try_name() if is_first is None else is_first
-        had_ended = running.has_ended
+        is_first = row.first_outcome.try_name() if is_first is None else is_first
+        had_ended = row.has_ended
         if had_ended and not is_first:
             return
-        running.has_ended = had_ended or has_ended
+        row.has_ended = had_ended or has_ended
         if has_ended:
-            self.in_progress.discard(running)
-        seconds = time.monotonic() - running.began_at if running.began_at is not None else 0.0
-        self.reports.append((deliver, RunReport(running, outcome, is_first, has_ended and not had_ended, seconds)))
+            self.in_progress.discard(row)
+        seconds = time.monotonic() - row.began_at if row.began_at is not None else 0.0
+        self.reports.append((deliver, RunReport(row, outcome, is_first, has_ended and not had_ended, seconds)))
         if not self.is_collect_scheduled:
             self.is_collect_scheduled = True
             self.call_on_control(self.collect)
@@ -356,14 +356,14 @@ def cancel_all(timers: Sequence[asyncio.TimerHandle]) -> None:
         timer.cancel()
 
 
-def report_failure(running: Running, outcome: object) -> Callable[[], Any] | None:
+def report_failure(row: HeldRow, outcome: object) -> Callable[[], Any] | None:
     """Report a failure; returns the hook that is to be called for it, if there is one."""
-    if running.report_failure is None or not isinstance(outcome, Failed | GiveUp):
+    if row.report_failure is None or not isinstance(outcome, Failed | GiveUp):
         return None
     try:
-        return running.report_failure(running.lease, outcome)
+        return row.report_failure(row.lease, outcome)
     except Exception:
-        log.exception("handler.failure_report_failed", key=str(running.lease.key))
+        log.exception("handler.failure_report_failed", key=str(row.lease.key))
         return None
 
 

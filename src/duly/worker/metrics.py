@@ -31,11 +31,11 @@ class Metrics:
         self._claimed = self.counter("claimed", "Rows claimed.")
         self._settled = self.counter("settled", "Rows settled, by outcome.", "kind", "outcome")
         self._lost = self.counter("leases_lost", "Leases lost before their row was settled.")
-        self._handed_back = self.counter("handed_back", "Rows released unfinished, without counting the start.")
-        self._swept = self.counter("swept", "Expired rows made claimable again.")
+        self._released = self.counter("released", "Rows released unfinished, without counting the start.")
+        self._swept = self.counter("swept", "Expired rows that a sweep returned to the queue, failed or quarantined.")
         self._wakeups = self.counter("wakeups", "Notifications that there is work.")
         self._database_errors = self.counter("database_errors", "Steps that failed and were retried.")
-        self._busy = self.gauge("busy", "Rows that run now.", *WORK_TYPE)
+        self._running = self.gauge("running", "Rows that run now.", *WORK_TYPE)
         self._slots = self.gauge("slots", "Rows that may run at once.", *WORK_TYPE)
         self._children = self.gauge("children", "Child processes for isolated handlers.")
         self._last_beat = self.gauge("last_beat_timestamp_seconds", "When leases were last renewed; 0 before that.")
@@ -63,7 +63,7 @@ class Metrics:
         for counter in (
             self._claimed,
             self._lost,
-            self._handed_back,
+            self._released,
             self._swept,
             self._wakeups,
             self._database_errors,
@@ -73,7 +73,7 @@ class Metrics:
             _ = histogram[work_type,]
         for outcome in OUTCOMES:
             _ = self._settled[work_type, outcome]
-        self._busy[work_type,].set(0)
+        self._running[work_type,].set(0)
         self._slots[work_type,].set(slots)
 
     def claimed(self, work_type: str, rows: int, seconds: float | None = None) -> None:
@@ -100,12 +100,12 @@ class Metrics:
         """Count leases that were lost before their row was settled."""
         self._lost[work_type,].inc(rows)
 
-    def handed_back(self, work_type: str, rows: int = 1) -> None:
+    def released(self, work_type: str, rows: int = 1) -> None:
         """Count rows that were released unfinished."""
-        self._handed_back[work_type,].inc(rows)
+        self._released[work_type,].inc(rows)
 
     def swept(self, work_type: str, rows: int) -> None:
-        """Count expired rows that were made claimable again."""
+        """Count expired rows that a sweep returned to the queue, failed or quarantined."""
         self._swept[work_type,].inc(rows)
 
     def wakeup(self, work_type: str) -> None:
@@ -116,9 +116,9 @@ class Metrics:
         """Count a step that failed and is retried."""
         self._database_errors[work_type,].inc()
 
-    def set_busy(self, work_type: str, rows: int) -> None:
+    def set_running(self, work_type: str, rows: int) -> None:
         """Set how many rows run now."""
-        self._busy[work_type,].set(rows)
+        self._running[work_type,].set(rows)
 
     def set_processes(self, count: int) -> None:
         """Set how many child processes there are now."""

@@ -9,11 +9,11 @@ AWAKE_SECONDS = 0.1  # how long it polls that often: two windows of the notifica
 
 
 class Polling:
-    """Wakes the cycles of one work type when there may be something to claim or to settle."""
+    """Wakes the loops of one work type when there may be something to claim or to settle."""
 
     def __init__(self, poll_seconds: float) -> None:
         self.poll_seconds = poll_seconds
-        self.ready = asyncio.Event()  # there is something for a cycle to do
+        self.ready = asyncio.Event()  # there is something for a loop to do
         self.notified = asyncio.Event()  # a notification says that there is work
         self.may_be_more = True  # a claim may find rows
         self.awake_until = 0.0  # our monotonic clock
@@ -32,7 +32,7 @@ class Polling:
             self.poll()
 
     def poll(self) -> None:
-        """Have a cycle claim."""
+        """Have a loop claim."""
         self.may_be_more = True
         self.ready.set()
 
@@ -46,7 +46,7 @@ class Polling:
         self.awake_until = max(self.awake_until, time.monotonic() + AWAKE_SECONDS)
 
     async def wait_ready(self) -> None:
-        """Wait until there is something for a cycle to do."""
+        """Wait until there is something for a loop to do."""
         await self.ready.wait()
         self.ready.clear()
 

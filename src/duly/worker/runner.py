@@ -59,6 +59,7 @@ class Worker:
         self.owns_process = owns_process
         self.is_result_received = threading.Event()
         self.hard_exit_timer: threading.Timer | None = None
+        self.hard_exit_status = 0
         self.metrics = Metrics()
         self.handlers = Handlers(
             threads=1 + sum(work.tuning.slots + 1 for work in works), processes=ProcessPool(settings.worker_children)
@@ -73,11 +74,11 @@ class Worker:
             stop_seconds=settings.stop_seconds,
             handlers=self.handlers,
             metrics=self.metrics,
-            on_hard_exit=self.arm_hard_exit if owns_process else lambda: None,
+            on_hard_exit=self.arm_hard_exit if owns_process else lambda _status: None,
         )
 
     async def run(self, *, once: bool = False) -> int:
-        """Work until a stop is requested, or for one cycle; returns how many rows were claimed."""
+        """Work until a stop is requested, or `once` do what is due now; returns how many rows were claimed."""
         shares = share_connections(self.pool_size, self.works)
         self.control.pool_size = shares.control
         try:
@@ -130,10 +131,11 @@ class Worker:
         if self.owns_process and not self.is_result_received.wait(RESULT_SECONDS):
             end_process(status)  # a handler blocks the other loop for good; its row was released
 
-    def arm_hard_exit(self) -> None:
-        """Exit the process after some seconds, whatever a driver or a handler still waits for."""
+    def arm_hard_exit(self, status: int) -> None:
+        """Exit the process after some seconds, whatever still waits; the status of a failure wins."""
+        self.hard_exit_status = max(self.hard_exit_status, status)
         if self.hard_exit_timer is None:
-            self.hard_exit_timer = threading.Timer(HARD_EXIT_SECONDS, end_process, [0])
+            self.hard_exit_timer = threading.Timer(HARD_EXIT_SECONDS, lambda: end_process(self.hard_exit_status))
             self.hard_exit_timer.daemon = True
             self.hard_exit_timer.start()
 
@@ -151,7 +153,7 @@ def run_worker(
     role: str | None = None,
     once: bool = False,
 ) -> int:
-    """Run a worker as this process: SIGTERM and SIGINT stop it, a second one at once; returns the rows of one cycle.
+    """Run a worker as this process: SIGTERM and SIGINT stop it, a second one at once; returns how many rows it claimed.
 
     A handler that never returns cannot be stopped: its row is released and the process exits.
     """

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from duly.crashpoint import crashpoint
 from duly.db.pool import Pool
@@ -13,12 +14,14 @@ from duly.lease.operations import Lease
 from duly.lease.work import Finished, Work
 from duly.logging import get_log
 from duly.outcomes import Released, Settled
-from duly.worker.handlers import Running
-from duly.worker.held import HeldRows
+from duly.worker.handlers import HeldRow
+from duly.worker.held_rows import HeldRows
 from duly.worker.metrics import OUTCOMES
 from duly.worker.outage import DatabaseContact
 
 RETRY_SECONDS = 0.2  # when a row that another transaction has locked is settled again
+
+Ended: TypeAlias = tuple[HeldRow, object]  # a held row, and the outcome of its handler
 
 log = get_log("duly.worker")
 
@@ -34,50 +37,52 @@ class Settler:
         self.metrics = held.metrics
 
     async def settle_finished(self) -> bool:
-        """Settle everything that has finished; True when there was something."""
-        finished = self.held.take_finished()
-        if finished:
-            try:
-                await self.record(finished)
-            except BaseException:  # settling is repeatable: nothing is lost by trying again
-                self.held.put_back(finished)
-                raise
-        return bool(finished)
+        """Settle everything that has finished, and stop holding each row as soon as that is committed.
 
-    async def record(self, finished: Sequence[tuple[Running, object]]) -> None:
-        """Settle or release rows, and stop holding each as soon as that is committed."""
-        to_release: list[tuple[Running, object]] = []
-        to_settle: list[tuple[Running, object]] = []
-        for running, outcome in finished:
-            if running not in self.held:  # given up meanwhile
+        Returns True when there was something.
+        """
+        finished = self.held.take_finished()
+        if not finished:
+            return False
+        try:
+            to_settle, to_release = self.split(finished)
+            if to_settle:
+                began = time.monotonic()
+                try:
+                    await self.settle_batch(to_settle)
+                except Exception as error:
+                    await self.settle_in_pieces(to_settle, error)
+                self.metrics.settled_in(self.work.name, len(to_settle), time.monotonic() - began)
+            if to_release:
+                await self.release_each(to_release)
+            self.contact.note_answer()
+        except BaseException:  # settling is repeatable: nothing is lost by trying again
+            self.held.put_back(finished)
+            raise
+        return True
+
+    def split(self, finished: Sequence[Ended]) -> tuple[list[Ended], list[Ended]]:
+        """Split what has finished into rows to settle and rows to release, without those that need neither."""
+        to_settle: list[Ended] = []
+        to_release: list[Ended] = []
+        for row, outcome in finished:
+            if row not in self.held:  # given up meanwhile
                 continue
             if isinstance(outcome, Settled):
                 self.metrics.settled(self.work.name, "done")
-                self.held.remove(running)
-            elif self.is_left_to_expire(running, outcome):
-                self.held.remove(running)
+                self.held.remove(row)
+            elif self.is_left_to_expire(row, outcome):
+                self.held.remove(row)
             else:
-                (to_release if isinstance(outcome, Released) else to_settle).append((running, outcome))
-        if to_settle:
-            await self.settle(to_settle)
-        if to_release:
-            await self.release_each(to_release)
-        self.contact.note_answer()
+                (to_release if isinstance(outcome, Released) else to_settle).append((row, outcome))
+        return to_settle, to_release
 
-    def is_left_to_expire(self, running: Running, outcome: object) -> bool:
+    def is_left_to_expire(self, row: HeldRow, outcome: object) -> bool:
         """Did it run longer than a lease that is never renewed? Its start must count, or it would start for ever."""
-        is_over = running.held is not None and running.held.lost is not None
+        is_over = row.renewed is not None and row.renewed.lost is not None
         return is_over and isinstance(outcome, Released) and not self.held.heartbeat.is_renewing
 
-    async def settle(self, finished: Sequence[tuple[Running, object]]) -> None:
-        """Settle a batch; a row that is refused is handled alone."""
-        began = time.monotonic()
-        refused = await bisect(finished, self.settle_in_transaction)
-        for index, error in refused.items():
-            await self.settle_refused(finished[index], error)
-        self.metrics.settled_in(self.work.name, len(finished), time.monotonic() - began)
-
-    async def settle_in_transaction(self, batch: Sequence[tuple[Running, object]]) -> None:
+    async def settle_batch(self, batch: Sequence[Ended]) -> None:
         """Settle a batch in one transaction; rows that turn out to be another's are logged as lost."""
         async with self.pool.transaction() as connection:
             settled = await self.work.settle(connection, [Finished(each.lease, outcome) for each, outcome in batch])
@@ -86,48 +91,53 @@ class Settler:
         names = (OUTCOMES.get(type(outcome).__name__, "done") for each, outcome in batch if each.lease.key in settled)
         for outcome, rows in Counter(names).items():
             self.metrics.settled(self.work.name, outcome, rows)
-        for running, _ in batch:
-            if running.lease.key not in settled:
-                self.held.note_lost(running, "its settle found another owner")
-            self.held.remove(running)
+        for row, _ in batch:
+            if row.lease.key not in settled:
+                self.held.note_lost(row, "its settle found another owner")
+            self.held.remove(row)
 
-    async def settle_refused(self, finished: tuple[Running, object], error: Exception) -> None:
+    async def settle_in_pieces(self, finished: Sequence[Ended], refusal: Exception) -> None:
+        """Settle a batch that was refused as a whole; a row that is refused is handled alone."""
+        for index, error in (await bisect(finished, self.settle_batch, refusal)).items():
+            await self.settle_refused(finished[index], error)
+
+    async def settle_refused(self, finished: Ended, error: Exception) -> None:
         """Retry, give up or fail a row whose settle was refused; if its failure is refused too, its lease expires."""
-        running, _ = finished
-        about = {"kind": self.work.name, "key": str(running.lease.key)}
+        row, _ = finished
+        about = {"kind": self.work.name, "key": str(row.lease.key)}
         if is_lock_or_timeout_error(error):
             log.info("settle.row_locked", **about, retry_seconds=RETRY_SECONDS, why=str(error))
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self.held.retry, finished)
             return
         if isinstance(error, LeaseLost):
-            self.held.note_lost(running, str(error))
+            self.held.note_lost(row, str(error))
         else:
             log.error("settle.refused", **about, exc_info=error)
-            failure = [(running, self.work.outcome_for_refusal(error))]
-            for second in (await bisect(failure, self.settle_in_transaction)).values():
+            failure = [(row, self.work.outcome_for_refusal(error))]
+            for second in (await bisect(failure, self.settle_batch)).values():
                 log.error("settle.failure_refused", **about, consequence="the lease will expire", exc_info=second)
-        self.held.remove(running)
+        self.held.remove(row)
 
-    async def release_each(self, finished: Sequence[tuple[Running, object]]) -> None:
+    async def release_each(self, finished: Sequence[Ended]) -> None:
         """Release rows; one that is refused keeps its lease until that expires."""
 
-        async def release_batch(batch: Sequence[tuple[Running, object]]) -> None:
-            await self.release([running.lease for running, _ in batch])
+        async def release_batch(batch: Sequence[Ended]) -> None:
+            await self.release([row.lease for row, _ in batch])
 
         for error in (await bisect(finished, release_batch)).values():
             log.error("release.refused", kind=self.work.name, consequence="the lease will expire", exc_info=error)
-        for running, _ in finished:
-            self.held.remove(running)
+        for row, _ in finished:
+            self.held.remove(row)
 
     async def release(self, leases: Sequence[Lease]) -> None:
-        """Release rows unfinished, with their starts given back."""
+        """Release rows unfinished, without counting their starts."""
         async with self.pool.transaction() as connection:
-            await self.work.release(connection, leases)
+            released = await self.work.release(connection, leases)
         crashpoint("after_release_commit")
-        self.metrics.handed_back(self.work.name, len(leases))
-        log.info("lease.released", kind=self.work.name, rows=len(leases))
+        self.metrics.released(self.work.name, len(released))
+        log.info("lease.released", kind=self.work.name, rows=len(released))
 
     async def release_all(self) -> None:
         """Release everything that we still hold, right before the process ends."""
-        if leases := [each.lease for each in self.held if each.held and each.held.lost is None]:
+        if leases := [each.lease for each in self.held if each.renewed and each.renewed.lost is None]:
             await self.release(leases)

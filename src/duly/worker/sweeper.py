@@ -81,9 +81,9 @@ class Sweeper:
     async def take_over_expired(self) -> int:
         """Where expired rows are reclaimed: claim some, into free slots or the extra one that is kept for them."""
         free = self.claimer.held.slots.free + 1
-        if self.work.table.expired != "reclaimed" or free <= 0 or not self.claimer.can_claim():
+        if not self.work.table.can_claim_expired or free <= 0 or not self.claimer.can_claim():
             return 0
-        return await self.claimer.claim_expired(min(free, self.work.tuning.batch))
+        return await self.claimer.claim_up_to(min(free, self.work.tuning.batch), expired=True)
 
     async def run_unleased(self) -> bool:
         """Do what is due and needs no lease; True when there may be more of it."""

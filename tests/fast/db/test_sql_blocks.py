@@ -1,6 +1,7 @@
 """SQL lives in `.sql` files beside its caller: every block has its function, every function its block, nowhere else."""
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -26,6 +27,7 @@ PACKAGE = ROOT / "src" / "duly"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 FILES = sorted(PACKAGE.rglob("*.sql"))
 MIGRATIONS = PACKAGE / "db" / "migrations"
+LEASE = "lease.sql"
 
 # Modules where a statement and its function may be called differently, and why.
 NAMED_OTHERWISE = {
@@ -62,8 +64,14 @@ def loaders() -> Sequence[Loader]:
 
 @pytest.fixture(scope="module")
 def query_loaders(loaders: Sequence[Loader]) -> Sequence[Loader]:
-    """Those of statements."""
-    return [loader for loader in loaders if loader.how == "load_queries"]
+    """Those of statements whose functions are beside them; those of leases run by the functions of `duly.lease` too."""
+    return [loader for loader in loaders if loader.how == "load_queries" and loader.file.name != LEASE]
+
+
+@pytest.fixture(scope="module")
+def lease_loaders(loaders: Sequence[Loader]) -> Sequence[Loader]:
+    """Those of the statements of leased tables."""
+    return [loader for loader in loaders if loader.file.name == LEASE]
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +139,25 @@ def test_every_block_has_its_function_and_every_function_its_block(query_loaders
     checked = [loader for loader in query_loaders if place(loader.module) not in NAMED_OTHERWISE]
     assert checked
     offenders = [f"{loader}: {stranger}" for loader in checked for stranger in strangers_of(loader)]
+    assert not offenders, "\n".join(offenders)
+
+
+def lease_statements_in(module: Path) -> set[str]:
+    """Name the statements of a leased table that a module runs: `table.statements.claim`, or `statements.claim`."""
+    return set(re.findall(r"\bstatements\.(\w+)", module.read_text()))
+
+
+def test_every_statement_of_a_lease_is_run_and_every_one_that_is_run_is_there(
+    lease_loaders: Sequence[Loader],
+) -> None:
+    shared = lease_statements_in(PACKAGE / "lease" / "operations.py")
+    assert shared
+    assert lease_loaders
+    offenders: list[str] = []
+    for loader in lease_loaders:
+        own = set[str]().union(*map(lease_statements_in, loader.module.parent.glob("*.py")))
+        offenders += [f"{loader}: {name} is never run" for name in sorted(loader.blocks() - own - shared)]
+        offenders += [f"{loader}: {name} is run and not in the file" for name in sorted(own - loader.blocks())]
     assert not offenders, "\n".join(offenders)
 
 

@@ -107,7 +107,7 @@ async def test_a_claimer_that_hangs_with_the_limit_keeps_nobody_from_other_types
     jobs.enqueue(rows=2)
     jobs.enqueue("other")
     async with other.transaction():
-        assert len(await repository.claim(other, "worker-2", [JOB_TYPE], lease_seconds=LEASE, limit=1)) == 1
+        assert len(await repository.claim_jobs(other, "worker-2", [JOB_TYPE], lease_seconds=LEASE, limit=1)) == 1
         async with asyncio.timeout(10):
             leases = await jobs.claim(JOB_TYPE, TypeInQueue("default", "other"), limit=9)
         assert [lease.row["type"] for lease in leases] == ["other"]
@@ -120,7 +120,9 @@ async def test_no_job_ever_has_two_holders_though_eight_claimers_race(jobs: JobA
     async def drain() -> list[Any]:
         async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
             held: list[Any] = []
-            while leases := await repository.claim(connection, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=7):
+            while leases := await repository.claim_jobs(
+                connection, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=7
+            ):
                 held += [lease.key for lease in leases]
             return held
 
@@ -137,7 +139,7 @@ async def test_a_floor_passes_over_what_lies_below_it_and_over_nothing_else(
     (high,) = jobs.enqueue(priority=1)
     (row,) = jobs.admin.execute("select run_at from ledger.job where id = %s", [second]).fetchall()
     floors = {JOB_TYPE: Floor(0, row[0], second)}
-    leases = await repository.claim(worker, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=9, floors=floors)
+    leases = await repository.claim_jobs(worker, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=9, floors=floors)
     assert {lease.key for lease in leases} == {high, second, low}
     assert [lease.key for lease in await jobs.claim()] == [first]
 

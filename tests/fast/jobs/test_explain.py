@@ -110,7 +110,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue()
     leases = await jobs.claim()
     async with jobs.worker.transaction():
-        await repository.settle_given_up(jobs.worker, leases, ["NO"], ["never"])
+        await repository.settle_failed(jobs.worker, leases, ["NO"], ["never"], give_up=True)
     return key
 
 
@@ -396,7 +396,7 @@ async def test_every_reason_is_told_in_one_true_sentence(case: Case, jobs: JobAc
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.reason)
 async def test_a_claim_takes_only_what_is_said_to_be_its_turn(case: Case, jobs: JobActions, pool: Pool) -> None:
     key = await case.bring_about(jobs, pool)
-    took = await repository.claim(jobs.worker, "night", [JOB_TYPE], lease_seconds=LEASE, limit=1)
+    took = await repository.claim_jobs(jobs.worker, "night", [JOB_TYPE], lease_seconds=LEASE, limit=1)
     could = {JobReason.DUE, JobReason.NO_WORKER, JobReason.NOT_HANDLED}  # of the last two nobody tried
     assert ([lease.key for lease in took] == [key]) == (case.reason in could)
 

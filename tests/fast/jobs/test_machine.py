@@ -7,9 +7,8 @@ import pytest
 from psycopg import sql
 
 from duly.db.migrations import DIRECTORY
-from duly.jobs import JOB, JOB_MACHINE
+from duly.jobs import JOB_MACHINE
 from duly.jobs.model import TERMINAL, JobStatus
-from duly.lease.operations import TEMPLATES, render, render_settle
 from duly.lease.state_machine import ILLEGAL_MOVE, render_state_machine
 from duly.verify import compare
 from duly.verify.contract import contract_lines
@@ -17,7 +16,6 @@ from tests.support.golden import GOLDEN, check_golden
 from tests.support.jobs.actions import ORG, Admin, JobActions
 
 STATEMENTS = GOLDEN / "lease"
-FRAGMENTS = ("until_", "since_", "settled")
 UNHELD = "lease_owner = null, lease_expires_at = null"
 BESIDE = {
     "queued": UNHELD + ", starts = 0",
@@ -91,13 +89,6 @@ def test_many_moves_of_one_statement_are_as_many_events(jobs: JobActions, admin:
         (2, 50),
     ]
     jobs.verify()
-
-
-def test_the_statements_of_the_lease_are_the_committed_ones() -> None:
-    names = [name for name in TEMPLATES if not name.startswith(FRAGMENTS) and name != "settle"]
-    statements = {name: render(JOB, name) for name in names} | {"settle": render_settle(JOB, "succeeded")}
-    text = "\n\n".join(f"-- {name}\n{statements[name].as_string(None)};" for name in sorted(statements))
-    check_golden(STATEMENTS / "job.sql", text + "\n")
 
 
 def test_the_triggers_of_the_machine_are_the_committed_ones() -> None:

@@ -118,7 +118,7 @@ async def drain(connection: Connection, *, limit: int) -> Floor:
     """Claim and settle jobs in batches, each from the floor of the previous one; return the last floor."""
     floors: dict[TypeInQueue, Floor] = {}
     for _ in range(limit // BATCH):
-        leases = await repository.claim(
+        leases = await repository.claim_jobs(
             connection, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=BATCH, floors=floors
         )
         assert len(leases) == BATCH

@@ -16,7 +16,7 @@ from duly.db.migrate import migrate
 from duly.db.migrations import Names
 from duly.jobs import JOB_MACHINE, repository
 from duly.jobs.model import MAX_SNOOZES, TERMINAL, DeadLetterFilter, JobStatus
-from duly.lease.operations import Lease, renew
+from duly.lease.operations import Lease, renew_leases
 from duly.lease.work import Tuning
 from duly.testing import TestDatabases
 from duly.verify import check
@@ -142,7 +142,7 @@ async def test_only_what_has_ended_has_a_finish(jobs: JobActions, admin: Admin) 
     done, dead, stopped, failing = await jobs.claim(limit=4)
     async with jobs.worker.transaction():
         await repository.settle_done(jobs.worker, [done], [None])
-        await repository.settle_given_up(jobs.worker, [dead], ["NEVER"], ["no"])
+        await repository.settle_failed(jobs.worker, [dead], ["NEVER"], ["no"], give_up=True)
         await repository.settle_cancelled(jobs.worker, [stopped])
     with admin.transaction(force_rollback=True):
         admin.execute(
@@ -169,7 +169,7 @@ async def test_a_lapsed_lease_is_crashed_and_on(jobs: JobActions) -> None:
 async def test_running_goes_back_to_queued_as_handed_back_or_later(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
-    await repository.release(jobs.worker, [lease])
+    await repository.release_jobs(jobs.worker, [lease])
     (lease,) = await jobs.claim()
     await snooze(jobs, lease)
     moves = [(before, after, detail["reason"]) for before, after, detail in jobs.events(key)[2::2]]
@@ -262,7 +262,7 @@ async def test_a_lease_lasts_a_minute_and_is_renewed_every_quarter_of_it(jobs: J
     (lease,) = await jobs.claim(lease_seconds=Tuning().lease_seconds)
     for _ in range(6):  # longer than a lease
         jobs.advance_clock(15.0)
-        renewal = await renew(jobs.worker, [lease], lease_seconds=Tuning().lease_seconds)
+        renewal = await renew_leases(jobs.worker, [lease], lease_seconds=Tuning().lease_seconds)
         assert renewal.renewed == {lease.claim}
         assert await jobs.sweep() == 0
     jobs.advance_clock(61)
@@ -370,10 +370,10 @@ async def test_a_queued_job_is_cancelled_at_once(jobs: JobActions) -> None:
 async def test_a_running_job_hears_of_it_at_the_next_beat_and_its_holder_settles_it(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
-    assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).cancelled == frozenset()
+    assert (await renew_leases(jobs.worker, [lease], lease_seconds=LEASE)).cancelled == frozenset()
     assert await jobs.steer(repository.cancel_job, ORG, key, "anna") is JobStatus.RUNNING
     assert jobs.columns("status", "lease_owner") == [("running", lease.owner)]
-    assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).cancelled == {lease.claim}
+    assert (await renew_leases(jobs.worker, [lease], lease_seconds=LEASE)).cancelled == {lease.claim}
     assert await repository.settle_cancelled(jobs.worker, [lease]) == {key}
     assert jobs.columns("status", "settled_by") == [("canceled", lease.owner)]
 
@@ -391,7 +391,7 @@ async def test_now_does_it_at_once_and_the_holder_has_lost_it(jobs: JobActions) 
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     assert await jobs.steer(repository.cancel_job, ORG, key, "anna", now=True) is JobStatus.CANCELED
-    assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).lost == {lease.claim}
+    assert (await renew_leases(jobs.worker, [lease], lease_seconds=LEASE)).lost == {lease.claim}
     assert await repository.settle_done(jobs.worker, [lease], [None]) == frozenset()
 
 
@@ -406,7 +406,7 @@ async def test_what_has_ended_refuses_and_stays(end: JobStatus, jobs: JobActions
             case JobStatus.CANCELED:
                 await repository.settle_cancelled(jobs.worker, [lease])
             case _:
-                await repository.settle_given_up(jobs.worker, [lease], ["NEVER"], ["no"])
+                await repository.settle_failed(jobs.worker, [lease], ["NEVER"], ["no"], give_up=True)
     before = jobs.events(key)
     for now in (False, True):
         assert await jobs.steer(repository.cancel_job, ORG, key, "anna", now=now) is None

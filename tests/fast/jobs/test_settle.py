@@ -20,13 +20,13 @@ Settle = Callable[[Connection, Sequence[Lease]], Awaitable[frozenset[UUID]]]
 SETTLES: dict[str, Settle] = {
     "done": lambda connection, leases: repository.settle_done(connection, leases, ["well"] * len(leases)),
     "later": lambda connection, leases: repository.snooze(connection, leases, [5.0] * len(leases)),
-    "handed_back": repository.release,
+    "handed_back": repository.release_jobs,
     "cancelled": repository.settle_cancelled,
     "failed": lambda connection, leases: repository.settle_failed(
         connection, leases, ["A"] * len(leases), ["b"] * len(leases)
     ),
-    "gave_up": lambda connection, leases: repository.settle_given_up(
-        connection, leases, ["A"] * len(leases), ["b"] * len(leases)
+    "gave_up": lambda connection, leases: repository.settle_failed(
+        connection, leases, ["A"] * len(leases), ["b"] * len(leases), give_up=True
     ),
 }
 ENDS = {
@@ -217,7 +217,7 @@ async def test_handing_back_keeps_the_due_time_and_gives_the_start_back(jobs: Jo
     (key,) = jobs.enqueue()
     due = jobs.columns("run_at")
     (lease,) = await jobs.claim()
-    await repository.release(jobs.worker, [lease])
+    await repository.release_jobs(jobs.worker, [lease])
     assert jobs.columns("run_at") == due
     assert jobs.columns("starts") == [0]
     assert jobs.events(key)[-1] == ("running", "queued", {"actor": lease.owner, "reason": "handed_back"})
@@ -332,7 +332,7 @@ async def test_a_new_start_begins_without_progress(jobs: JobActions) -> None:
     jobs.enqueue()
     (lease,) = await jobs.claim()
     await progress(jobs, lease, "reading", 50)
-    await repository.release(jobs.worker, [lease])
+    await repository.release_jobs(jobs.worker, [lease])
     await jobs.claim()
     assert jobs.columns("stage", "progress") == [(None, None)]
 

@@ -7,7 +7,7 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.jobs import repository
 from duly.jobs.model import DeadLetterFilter, JobStatus
-from duly.lease.operations import renew
+from duly.lease.operations import renew_leases
 from tests.support.jobs.actions import LEASE, ORG, OTHER_ORG, Admin, Connection, JobActions
 
 
@@ -31,7 +31,7 @@ async def test_a_running_job_is_asked_to_stop_by_the_next_beat(jobs: JobActions)
     (lease,) = await jobs.claim()
     assert await jobs.steer(repository.cancel_job, ORG, key, "anna") == JobStatus.RUNNING
     assert await jobs.steer(repository.cancel_job, ORG, key, "bert") == JobStatus.RUNNING
-    assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).cancelled == {(key, lease.owner)}
+    assert (await renew_leases(jobs.worker, [lease], lease_seconds=LEASE)).cancelled == {(key, lease.owner)}
     assert await repository.settle_cancelled(jobs.worker, [lease]) == {key}
     assert jobs.events(key)[2:] == [
         ("running", "running", {"actor": "anna", "reason": "cancel_requested"}),
@@ -52,7 +52,7 @@ async def test_now_means_at_once_and_the_holder_has_lost_it(jobs: JobActions) ->
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     assert await jobs.steer(repository.cancel_job, ORG, key, "anna", now=True) == JobStatus.CANCELED
-    assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).lost == {(key, lease.owner)}
+    assert (await renew_leases(jobs.worker, [lease], lease_seconds=LEASE)).lost == {(key, lease.owner)}
     assert await repository.settle_done(jobs.worker, [lease], [None]) == frozenset()
     assert await repository.settle_cancelled(jobs.worker, [lease]) == frozenset()
     jobs.verify()

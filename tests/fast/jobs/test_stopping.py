@@ -100,7 +100,7 @@ async def test_a_cancel_that_comes_while_the_worker_stops_is_honoured(jobs: JobA
     async with working(dsn, JobWork(app.handlers(), TUNING), stop_seconds=0) as worker:
         await begin()
         worker.request_stop()
-        (running,) = worker.control.cycles[0].held.running
+        (running,) = worker.control.work_loops[0].held.rows
         await jobs.until(lambda: running.stop_signal.is_set)
         jobs.admin.execute(CANCEL)
         GO_ON.set()

@@ -10,7 +10,7 @@ import pytest
 
 from duly.db.pool import connect
 from duly.errors import LeaseLost
-from duly.lease.operations import Lease, claim_expired, release, renew, settle, settle_many, sweep
+from duly.lease.operations import Lease, claim_expired_rows, renew_leases
 from tests.fast.lease.test_lease import LEASE, MANY_STARTS, hold, look, put, take_over
 from tests.support.conformance.fixtures import Clock, Connection
 from tests.support.conformance.tables import Shape
@@ -38,7 +38,8 @@ async def fragile(proxy: Proxy) -> AsyncGenerator[Connection, None]:
 async def settle_with_a_receipt(connection: Connection, lease: Lease, shape: Shape) -> None:
     """Run the transaction at the end of work: settle first, then write the result."""
     async with connection.transaction():
-        await settle(connection, lease, shape.end)
+        if lease.key not in await shape.settle(connection, [lease]):
+            raise LeaseLost(str(lease.key))
         await connection.execute(
             "insert into conformance.receipt (key, written_by) values (%s, %s) on conflict (key) do nothing",
             [str(lease.key), lease.owner],
@@ -58,10 +59,10 @@ def transitions(admin: Admin, shape: Shape) -> list[str]:
 
 async def take_some(connection: Connection, shape: Shape, limit: int) -> list[Lease]:
     """Claim so many of the expired rows as another worker."""
-    if shape.table.expired == "returned":
-        await sweep(connection, shape.table, limit=limit)
+    if not shape.table.can_claim_expired:
+        await shape.sweep(connection, limit)
         return await hold(connection, shape, limit=limit)
-    return await claim_expired(
+    return await claim_expired_rows(
         connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=MANY_STARTS, limit=limit
     )
 
@@ -74,11 +75,11 @@ async def test_a_settle_whose_commit_was_not_confirmed_is_repeated_as_success_on
     proxy.cut_after(COMMIT)
     with pytest.raises(psycopg.OperationalError):
         await settle_with_a_receipt(fragile, lease, shape)
-    assert look(admin, shape, shape.table.state) == [shape.end]
+    assert look(admin, shape, shape.state) == [shape.end]
     async with await connect(proxy.address) as again:
         await settle_with_a_receipt(again, lease, shape)
-    assert transitions(admin, shape) == [shape.table.ready, shape.table.held, shape.end]
-    assert look(admin, shape, shape.table.settled_by) == [lease.owner]
+    assert transitions(admin, shape) == [shape.ready, shape.held, shape.end]
+    assert look(admin, shape, "settled_by") == [lease.owner]
     assert written(admin) == [(str(lease.key), lease.owner)]
     assert (proxy.connections, proxy.connections_cut) == (2, 1)
 
@@ -91,12 +92,12 @@ async def test_a_settle_whose_commit_never_arrived_is_done_by_its_repetition(
     proxy.cut_before(COMMIT)
     with pytest.raises(psycopg.OperationalError):
         await settle_with_a_receipt(fragile, lease, shape)
-    assert look(admin, shape, shape.table.state) == [shape.table.held]
+    assert look(admin, shape, shape.state) == [shape.held]
     assert written(admin) == []
     async with await connect(proxy.address) as again:
         await settle_with_a_receipt(again, lease, shape)
-    assert transitions(admin, shape) == [shape.table.ready, shape.table.held, shape.end]
-    assert look(admin, shape, shape.table.settled_by) == [lease.owner]
+    assert transitions(admin, shape) == [shape.ready, shape.held, shape.end]
+    assert look(admin, shape, "settled_by") == [lease.owner]
     assert written(admin) == [(str(lease.key), lease.owner)]
 
 
@@ -128,7 +129,7 @@ async def take_over_once_free(connection: Connection, shape: Shape) -> Lease:
 async def settle_unheard(proxy: Proxy, connection: Connection, leases: list[Lease], shape: Shape) -> None:
     """Settle a batch while answers are dropped, until the connection breaks."""
     swallowed = proxy.drop_answers()
-    settling = asyncio.create_task(settle_many(connection, leases, shape.end))
+    settling = asyncio.create_task(shape.settle(connection, leases))
     assert await asyncio.to_thread(swallowed.wait, SECONDS)
     proxy.cut()
     with pytest.raises(psycopg.OperationalError):
@@ -143,8 +144,8 @@ async def test_a_batch_settled_without_confirmation_is_returned_in_full_when_rep
     leases = await hold(fragile, shape, limit=100)
     await settle_unheard(proxy, fragile, leases, shape)
     async with await connect(proxy.address) as again:
-        assert await settle_many(again, leases, shape.end) == {lease.key for lease in leases}
-    assert transitions(admin, shape) == [shape.table.ready, shape.table.held, shape.end] * 100
+        assert await shape.settle(again, leases) == {lease.key for lease in leases}
+    assert transitions(admin, shape) == [shape.ready, shape.held, shape.end] * 100
 
 
 async def test_a_row_that_another_worker_claimed_is_not_returned_by_a_repeated_batch(
@@ -157,11 +158,11 @@ async def test_a_row_that_another_worker_claimed_is_not_returned_by_a_repeated_b
     await settle_unheard(proxy, fragile, leases, shape)
     theirs = {lease.key for lease in taken}
     async with await connect(proxy.address) as again:
-        assert await settle_many(again, leases, shape.end) == {lease.key for lease in leases} - theirs
-        assert await settle_many(other, taken, shape.end) == theirs
-        assert await settle_many(again, leases, shape.end) == {lease.key for lease in leases} - theirs
+        assert await shape.settle(again, leases) == {lease.key for lease in leases} - theirs
+        assert await shape.settle(other, taken) == theirs
+        assert await shape.settle(again, leases) == {lease.key for lease in leases} - theirs
     assert len(theirs) == 10
-    assert look(admin, shape, shape.table.state) == [shape.end] * 100
+    assert look(admin, shape, shape.state) == [shape.end] * 100
 
 
 async def test_rows_claimed_without_confirmation_come_back_when_their_lease_expires_and_the_claim_counts(
@@ -171,8 +172,8 @@ async def test_rows_claimed_without_confirmation_come_back_when_their_lease_expi
     proxy.cut_after(b"skip locked")
     with pytest.raises(psycopg.OperationalError):
         await hold(fragile, shape, limit=3)
-    assert look(admin, shape, shape.table.state) == [shape.table.held] * 3
-    assert len(set(look(admin, shape, shape.table.owner))) == 1
+    assert look(admin, shape, shape.state) == [shape.held] * 3
+    assert len(set(look(admin, shape, shape.owner))) == 1
     assert await hold(other, shape, limit=3) == await take_some(other, shape, limit=3) == []
     clock.advance(LEASE + 1)
     assert len(await take_some(other, shape, limit=3)) == 3
@@ -195,10 +196,10 @@ async def test_a_release_repeated_after_its_answer_was_lost_gives_the_start_back
     lease = await started_twice(fragile, admin, shape, clock)
     proxy.cut_after(b"greatest")
     with pytest.raises(psycopg.OperationalError):
-        await release(fragile, [lease])
+        await shape.release(fragile, [lease])
     assert look(admin, shape, shape.table.starts) == [1]
     async with await connect(proxy.address) as again:
-        await release(again, [lease])
+        await shape.release(again, [lease])
     assert look(admin, shape, shape.table.starts) == [1]
 
 
@@ -208,8 +209,8 @@ async def test_a_release_repeated_while_the_first_waits_for_a_renewal_gives_the_
     lease = await started_twice(connection, admin, shape, clock)
     async with await connect(workers) as again:
         async with connection.transaction():
-            await renew(connection, [lease], lease_seconds=LEASE)
-            releases = [asyncio.create_task(release(each, [lease])) for each in (other, again)]
+            await renew_leases(connection, [lease], lease_seconds=LEASE)
+            releases = [asyncio.create_task(shape.release(each, [lease])) for each in (other, again)]
             await asyncio.to_thread(wait_for_waiters, admin, 2)
         await asyncio.gather(*releases)
     assert look(admin, shape, shape.table.starts) == [1]

@@ -16,7 +16,8 @@ from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.errors import LeaseLost
 from duly.lease.heartbeat import Heartbeat
-from duly.lease.operations import Lease, claim, fence
+from duly.lease.operations import Lease
+from tests.fast.lease.test_lease import lock
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import Shape, insert_rows
 
@@ -44,7 +45,7 @@ async def hold(
     connection: Connection, admin: Admin, shape: Shape, rows: int = 1, lease_seconds: float = 30.0
 ) -> list[Lease]:
     admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}, rows))
-    return await claim(connection, shape.table, "worker-1", lease_seconds=lease_seconds, limit=rows)
+    return await shape.claim(connection, "worker-1", lease_seconds=lease_seconds, limit=rows)
 
 
 async def beats(heartbeat: Heartbeat, more: int) -> None:
@@ -79,13 +80,13 @@ async def test_a_row_with_another_owner_stops_its_holder_at_the_next_beat(
 ) -> None:
     one, two = await hold(connection, admin, shape, 2)
     steal = sql.SQL("update {} set {} = 'thief' where {} = %s").format(
-        sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.table.owner), sql.Identifier(shape.table.key)
+        sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.owner), sql.Identifier(shape.table.key)
     )
     async with heartbeat.renewing(one):
         with pytest.raises(LeaseLost, match="leased to another owner"):
             await work_until_stopped(heartbeat, two, before=lambda: admin.execute(steal, [two.key]))
         await beats(heartbeat, 1)
-        await fence(connection, one)
+        await lock(connection, shape, one)
 
 
 async def work_until_stopped(heartbeat: Heartbeat, lease: Lease, before: Callable[[], object]) -> None:
@@ -127,7 +128,7 @@ async def test_a_row_locked_by_our_own_transaction_is_not_lost(
 ) -> None:
     one, two = await hold(connection, admin, shape, 2)
     async with heartbeat.renewing(one) as first, heartbeat.renewing(two) as second, other.transaction():
-        await fence(other, two)
+        await lock(other, shape, two)
         valid_until = first.valid_until
         await beats(heartbeat, 2)
         assert first.valid_until > valid_until
@@ -144,7 +145,7 @@ async def test_after_a_broken_connection_it_goes_on_with_another(
         admin.execute(cut, ["duly_worker", admin.info.dbname])
         await beats(heartbeat, 3)
         async with await connect(workers) as another:
-            await fence(another, lease)
+            await lock(another, shape, lease)
 
 
 async def test_a_holder_that_the_database_no_longer_answers_stops_before_its_lease_ends(

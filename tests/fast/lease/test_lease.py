@@ -10,31 +10,18 @@ from psycopg import sql
 
 from duly.db.pool import connect
 from duly.errors import LeaseLost
-from duly.lease.operations import (
-    Lease,
-    claim,
-    claim_expired,
-    fence,
-    fence_many,
-    quarantine,
-    release,
-    renew,
-    settle,
-    settle_many,
-    sweep,
-)
+from duly.lease.operations import Lease, claim_expired_rows, quarantine_rows, renew_leases
 from tests.support.conformance.fixtures import Clock, Connection
-from tests.support.conformance.tables import SHAPES, Shape, insert_rows
+from tests.support.conformance.tables import LEASE, MANY_STARTS, SHAPES, Shape, insert_rows
 from tests.support.locks import wait_until_blocked
 
 Admin = psycopg.Connection[Any]
-LEASE = 60.0
-MANY_STARTS = 1000
+Act = Callable[[Connection, list[Lease]], Awaitable[object]]
 
 
 def put(admin: Admin, shape: Shape, rows: int = 1) -> None:
     """Insert due rows."""
-    admin.execute(insert_rows(shape, {shape.table.due: sql.SQL("duly.clock()")}, rows))
+    admin.execute(insert_rows(shape, {shape.due: sql.SQL("duly.clock()")}, rows))
 
 
 def look(admin: Admin, shape: Shape, column: str) -> list[Any]:
@@ -47,15 +34,23 @@ def look(admin: Admin, shape: Shape, column: str) -> list[Any]:
 
 async def hold(connection: Connection, shape: Shape, *, seconds: float = LEASE, limit: int = 1) -> list[Lease]:
     """Claim under the worker id that every container uses."""
-    return await claim(connection, shape.table, "worker-1", lease_seconds=seconds, limit=limit)
+    return await shape.claim(connection, "worker-1", lease_seconds=seconds, limit=limit)
+
+
+async def lock(connection: Connection, shape: Shape, lease: Lease) -> None:
+    """Lock a row until the transaction ends; it must be ours."""
+    statement = sql.SQL("select from {} where {} = %s and {} = %s for no key update")
+    names = sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.table.key), sql.Identifier(shape.owner)
+    found = await connection.execute(statement.format(*names), [lease.key, lease.owner])
+    assert found.rowcount == 1
 
 
 async def take_over(connection: Connection, shape: Shape) -> list[Lease]:
     """Claim expired rows as another worker: swept and claimed again, or reclaimed."""
-    if shape.table.expired == "returned":
-        await sweep(connection, shape.table)
+    if not shape.table.can_claim_expired:
+        await shape.sweep(connection)
         return await hold(connection, shape)
-    return await claim_expired(connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=MANY_STARTS)
+    return await claim_expired_rows(connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=MANY_STARTS)
 
 
 async def test_a_stale_worker_cannot_settle_after_its_row_was_claimed_again(
@@ -66,14 +61,12 @@ async def test_a_stale_worker_cannot_settle_after_its_row_was_claimed_again(
     clock.advance(LEASE + 1)
     (new,) = await take_over(connection, shape)
     assert old.key == new.key
-    with pytest.raises(LeaseLost):
-        await settle(connection, old, shape.end)
-    with pytest.raises(LeaseLost):
-        await fence(connection, old)
-    beat = await renew(connection, [old], lease_seconds=LEASE)
+    assert await shape.settle(connection, [old]) == frozenset()
+    assert look(admin, shape, shape.owner) == [new.owner]
+    beat = await renew_leases(connection, [old], lease_seconds=LEASE)
     assert beat.lost == {old.claim}
-    await settle(connection, new, shape.end)
-    assert look(admin, shape, shape.table.state) == [shape.end]
+    assert await shape.settle(connection, [new]) == {new.key}
+    assert look(admin, shape, shape.state) == [shape.end]
 
 
 async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
@@ -81,10 +74,11 @@ async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
 ) -> None:
     put(admin, shape)
     (lease,) = await hold(connection, shape)
-    await settle(connection, lease, shape.end, **{shape.note: ("text", "first")})
-    await settle(other, lease, shape.end, **{shape.note: ("text", "second")})
-    assert look(admin, shape, shape.note) == ["first"]
-    assert look(admin, shape, shape.table.settled_by) == [lease.owner]
+    assert await shape.settle(connection, [lease], ["FIRST"]) == {lease.key}
+    assert await shape.settle(other, [lease], ["SECOND"]) == {lease.key}
+    (note,) = look(admin, shape, shape.note)
+    assert note in ("FIRST", {"note": "FIRST"})
+    assert look(admin, shape, "settled_by") == [lease.owner]
 
 
 async def test_two_settles_of_the_same_batch_at_once_both_succeed_and_settle_once(
@@ -94,8 +88,8 @@ async def test_two_settles_of_the_same_batch_at_once_both_succeed_and_settle_onc
     leases = await hold(connection, shape, limit=50)
     async with await connect(workers) as one, await connect(workers) as two:
         async with one.transaction():
-            first = await settle_many(one, leases, shape.end)
-            waiting = asyncio.create_task(settle_many(two, leases[::-1], shape.end))
+            first = await shape.settle(one, leases)
+            waiting = asyncio.create_task(shape.settle(two, leases[::-1]))
             (transaction,) = await (await one.execute("select pg_current_xact_id()::xid")).fetchone() or ("none",)
             await asyncio.to_thread(wait_until_blocked, conformance_dsn)
         assert await waiting == first == {lease.key for lease in leases}
@@ -110,36 +104,44 @@ async def test_batches_that_overlap_in_any_order_never_deadlock(
     orders = [leases, leases[::-1], leases[::2] + leases[1::2], leases[100:] + leases[:100]]
     async with await connect(workers) as one, await connect(workers) as two:
         for order in orders:
-            await asyncio.gather(renew(one, order, lease_seconds=LEASE), renew(two, order[::-1], lease_seconds=LEASE))
-        answers = await asyncio.gather(settle_many(one, leases, shape.end), settle_many(two, leases[::-1], shape.end))
+            await asyncio.gather(
+                renew_leases(one, order, lease_seconds=LEASE), renew_leases(two, order[::-1], lease_seconds=LEASE)
+            )
+        answers = await asyncio.gather(shape.settle(one, leases), shape.settle(two, leases[::-1]))
     assert answers[0] == answers[1] == {lease.key for lease in leases}
 
 
-@pytest.mark.parametrize("act", ["settle", "release", "fence"])
+@pytest.mark.parametrize("act", ["settle", "release"])
 async def test_two_batches_that_meet_in_the_middle_from_both_ends_never_deadlock(
     shape: Shape, connection: Connection, other: Connection, workers: str, conformance_dsn: str, admin: Admin, act: str
 ) -> None:
-    """One lock in the middle blocks both: a batch that locked rows in its own order would have locked half of them."""
-    acts: dict[str, Callable[[Connection, list[Lease]], Awaitable[object]]] = {
-        "settle": lambda conn, leases: settle_many(conn, leases, shape.end),
-        "release": release,
-        "fence": fence_many,
-    }
     put(admin, shape, 11)
-    leases = sorted(await hold(connection, shape, limit=11), key=lambda lease: lease.key)
+    leases = await hold(connection, shape, limit=11)
+    run: Act = shape.settle if act == "settle" else shape.release
+    answers = await meet_in_the_middle(shape, leases, other, workers, conformance_dsn, run)
+    if act == "settle":
+        assert answers == [{lease.key for lease in leases}] * 2
+
+
+async def meet_in_the_middle(
+    shape: Shape, leases: list[Lease], other: Connection, workers: str, conformance_dsn: str, act: Act
+) -> list[Any]:
+    """Act on eleven rows from both ends at once.
+
+    One lock in the middle blocks both: a batch that locked rows in its own order would have locked half of them.
+    """
+    leases = sorted(leases, key=lambda lease: lease.key)
     async with await connect(workers) as one, await connect(workers) as two:
 
         async def at_once(conn: Connection, batch: list[Lease]) -> object:
             async with conn.transaction():
-                return await acts[act](conn, batch)
+                return await act(conn, batch)
 
         async with other.transaction():
-            await fence(other, leases[5])
+            await lock(other, shape, leases[5])
             both = [asyncio.create_task(at_once(one, leases)), asyncio.create_task(at_once(two, leases[::-1]))]
             await asyncio.to_thread(wait_until_blocked, conformance_dsn, 2)
-        answers = await asyncio.gather(*both)
-    if act != "release":
-        assert answers == [{lease.key for lease in leases}] * 2
+        return await asyncio.gather(*both)
 
 
 async def test_one_locked_row_delays_no_other_and_is_not_lost(
@@ -148,13 +150,13 @@ async def test_one_locked_row_delays_no_other_and_is_not_lost(
     put(admin, shape, 3)
     leases = await hold(connection, shape, limit=3)
     async with other.transaction():
-        await fence(other, leases[1])
+        await lock(other, shape, leases[1])
         async with asyncio.timeout(5):
-            beat = await renew(connection, leases, lease_seconds=LEASE)
+            beat = await renew_leases(connection, leases, lease_seconds=LEASE)
     assert beat.renewed == {leases[0].claim, leases[2].claim}
-    assert beat.busy == {leases[1].claim}
+    assert beat.skipped == {leases[1].claim}
     assert not beat.lost
-    again = await renew(connection, leases, lease_seconds=LEASE)
+    again = await renew_leases(connection, leases, lease_seconds=LEASE)
     assert again.renewed == {lease.claim for lease in leases}
 
 
@@ -165,7 +167,7 @@ async def test_renewing_keeps_a_lease_and_not_renewing_loses_it(
     (lease,) = await hold(connection, shape)
     for _ in range(5):
         clock.advance(LEASE * 0.9)
-        assert (await renew(connection, [lease], lease_seconds=LEASE)).renewed == {lease.claim}
+        assert (await renew_leases(connection, [lease], lease_seconds=LEASE)).renewed == {lease.claim}
         assert await take_over(other, shape) == []
     clock.advance(LEASE * 1.1)
     (taken,) = await take_over(other, shape)
@@ -189,14 +191,14 @@ async def test_every_claim_counts_as_a_start_and_a_release_takes_it_back(
     put(admin, shape)
     (lease,) = await hold(connection, shape)
     assert look(admin, shape, shape.table.starts) == [1]
-    await release(connection, [lease])
+    await shape.release(connection, [lease])
     assert look(admin, shape, shape.table.starts) == [0]
     clock.advance(0.01)
     (again,) = await take_over(connection, shape)
     assert again.key == lease.key
     assert look(admin, shape, shape.table.starts) == [1]
-    with pytest.raises(LeaseLost):
-        await settle(connection, lease, shape.end)
+    await shape.settle(connection, [lease])
+    assert look(admin, shape, shape.owner) == [again.owner]
 
 
 async def test_releasing_a_lost_lease_changes_nothing(
@@ -206,8 +208,8 @@ async def test_releasing_a_lost_lease_changes_nothing(
     (old,) = await hold(connection, shape)
     clock.advance(LEASE + 1)
     (new,) = await take_over(connection, shape)
-    await release(connection, [old])
-    await settle(connection, new, shape.end)
+    await shape.release(connection, [old])
+    assert await shape.settle(connection, [new]) == {new.key}
 
 
 async def test_rows_come_in_the_order_they_are_due_and_never_early(
@@ -219,7 +221,7 @@ async def test_rows_come_in_the_order_they_are_due_and_never_early(
     clock.advance(-50)
     early = await hold(connection, shape, limit=10)
     assert len(early) == 3
-    assert [lease.row[shape.table.due] for lease in early] == sorted(lease.row[shape.table.due] for lease in early)
+    assert [lease.row[shape.due] for lease in early] == sorted(lease.row[shape.due] for lease in early)
     clock.advance(50)
     assert len(await hold(connection, shape, limit=10)) == 2
 
@@ -228,11 +230,11 @@ async def test_a_returned_row_keeps_the_due_time_it_had(
     shape: Shape, connection: Connection, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape)
-    before = look(admin, shape, shape.table.due)
+    before = look(admin, shape, shape.due)
     await hold(connection, shape)
     clock.advance(LEASE + 1)
     await take_over(connection, shape)
-    assert look(admin, shape, shape.table.due) == before
+    assert (look(admin, shape, shape.due) == before) is shape.keeps_due
 
 
 async def test_expired_rows_are_found_whatever_the_backlog_and_locked_ones_are_skipped(
@@ -249,17 +251,17 @@ async def test_expired_rows_are_found_whatever_the_backlog_and_locked_ones_are_s
             ),
             [held[0].key],
         )
-        if shape.table.expired == "returned":
-            found = [row[shape.table.key] for row in await sweep(connection, shape.table)]
+        if not shape.table.can_claim_expired:
+            found = await shape.sweep(connection)
         else:
-            leases = await claim_expired(
+            leases = await claim_expired_rows(
                 connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=MANY_STARTS, limit=10
             )
             found = [lease.key for lease in leases]
     assert found == [held[1].key]
 
 
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.table.quarantine_state], ids=str)
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.quarantined], ids=str)
 async def test_a_row_started_too_often_is_quarantined(
     connection: Connection, admin: Admin, clock: Clock, shape: Shape
 ) -> None:
@@ -267,24 +269,24 @@ async def test_a_row_started_too_often_is_quarantined(
     await hold(connection, shape)
     for _ in range(2):
         clock.advance(LEASE + 1)
-        await claim_expired(connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=3)
+        await claim_expired_rows(connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=3)
     clock.advance(LEASE + 1)
-    assert await claim_expired(connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=3) == []
-    (row,) = await quarantine(connection, shape.table, max_starts=3)
-    assert row[shape.table.state] == shape.table.quarantine_state
+    assert await claim_expired_rows(connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=3) == []
+    (row,) = await quarantine_rows(connection, shape.table, max_starts=3)
+    assert row[shape.state] == shape.quarantined
     assert look(admin, shape, shape.table.starts) == [3, 0]
 
 
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.table.cancel], ids=str)
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.cancel], ids=str)
 async def test_a_cancel_request_is_returned_by_the_renewal(shape: Shape, connection: Connection, admin: Admin) -> None:
-    assert shape.table.cancel
+    assert shape.cancel
     put(admin, shape, 2)
     one, two = await hold(connection, shape, limit=2)
     statement = sql.SQL("update {} set {} = duly.clock() where {} = %s").format(
-        sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.table.cancel), sql.Identifier(shape.table.key)
+        sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.cancel), sql.Identifier(shape.table.key)
     )
     admin.execute(statement, [two.key])
-    assert (await renew(connection, [one, two], lease_seconds=LEASE)).cancelled == {two.claim}
+    assert (await renew_leases(connection, [one, two], lease_seconds=LEASE)).cancelled == {two.claim}
 
 
 async def test_renewals_are_hot(shape: Shape, connection: Connection, other: Connection, admin: Admin) -> None:
@@ -293,7 +295,7 @@ async def test_renewals_are_hot(shape: Shape, connection: Connection, other: Con
     admin.execute(sql.SQL("vacuum {}").format(sql.Identifier(*shape.table.qualified_name)))
     async with other.transaction():
         before = await updates(other, shape)
-        await renew(other, leases, lease_seconds=LEASE)
+        await renew_leases(other, leases, lease_seconds=LEASE)
         after = await updates(other, shape)
     assert (after[0] - before[0], after[1] - before[1]) == (12, 12)
 
@@ -306,7 +308,7 @@ async def updates(connection: Connection, shape: Shape) -> tuple[int, int]:
 
 
 async def test_no_index_contains_a_column_that_renewing_writes(shape: Shape, admin: Admin) -> None:
-    written = {shape.table.since or shape.table.until, shape.table.length, "revision", "moved_from"}
+    written = {*shape.renewed, "revision", "moved_from"}
     indexed = admin.execute(
         "select distinct a.attname from pg_index i join pg_attribute a on a.attrelid = i.indrelid"
         " and a.attnum = any (i.indkey) where i.indrelid = %s::regclass",
@@ -329,8 +331,9 @@ async def test_what_follows_a_settle_in_its_transaction_is_fenced(
 
 async def settle_and_write(connection: Connection, lease: Lease, shape: Shape) -> None:
     async with connection.transaction():
-        await settle(connection, lease, shape.end)
-        write = sql.SQL("update {} set {} = 'written by a zombie'")
+        if lease.key not in await shape.settle(connection, [lease]):
+            raise LeaseLost(str(lease.key))
+        write = sql.SQL("update {} set {} = '\"written by a zombie\"'")
         await connection.execute(write.format(sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.note)))
 
 
@@ -340,8 +343,8 @@ async def test_a_renewal_that_crosses_a_release_does_not_undo_it(
     put(admin, shape)
     (lease,) = await hold(connection, shape)
     async with connection.transaction():
-        await release(connection, [lease])
-    assert (await renew(other, [lease], lease_seconds=LEASE)).lost == {lease.claim}
+        await shape.release(connection, [lease])
+    assert (await renew_leases(other, [lease], lease_seconds=LEASE)).lost == {lease.claim}
     assert [taken.key for taken in await take_over(connection, shape)] == [lease.key]
 
 
@@ -352,5 +355,5 @@ async def test_a_stale_claim_in_the_same_renewal_does_not_disturb_the_valid_one(
     (old,) = await hold(connection, shape)
     clock.advance(LEASE + 1)
     (new,) = await take_over(connection, shape)
-    beat = await renew(connection, [old, new], lease_seconds=LEASE)
+    beat = await renew_leases(connection, [old, new], lease_seconds=LEASE)
     assert (beat.lost, beat.renewed) == ({old.claim}, {new.claim})

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from duly.lease.operations import claim, renew, settle
+from duly.lease.operations import renew_leases
 from duly.lease.state_machine import StateMachine
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import SHAPES, Shape, insert_rows
@@ -50,7 +50,7 @@ def path_to(machine: StateMachine, state: str) -> list[str]:
 def bring(admin: Admin, shape: Shape, state: str) -> None:
     """Insert one row and move it to a state by allowed transitions."""
     first, *rest = path_to(shape.machine, state)
-    admin.execute(insert_rows(shape, {shape.table.state: sql.Literal(first)}))
+    admin.execute(insert_rows(shape, {shape.state: sql.Literal(first)}))
     for each in rest:
         move(admin, shape, each)
 
@@ -62,7 +62,7 @@ def move(admin: Admin, shape: Shape, to: str) -> None:
 
 def test_an_insert_is_a_transition_too(shape: Shape, admin: Admin) -> None:
     for state in shape.machine.states():
-        insert = insert_rows(shape, {shape.table.state: sql.Literal(state)})
+        insert = insert_rows(shape, {shape.state: sql.Literal(state)})
         if shape.machine.allows(None, state):
             admin.execute(insert)
         else:
@@ -78,8 +78,8 @@ def test_the_caller_cannot_write_the_revision_or_where_a_row_came_from(shape: Sh
 
 
 def test_the_key_of_a_row_cannot_change(shape: Shape, admin: Admin) -> None:
-    bring(admin, shape, shape.table.ready)
-    new_key = "gen_random_uuid()" if shape.table.key_type == "uuid" else "default"
+    bring(admin, shape, shape.ready)
+    new_key = "gen_random_uuid()" if shape.key_type == "uuid" else "default"
     with pytest.raises(psycopg.DatabaseError):
         admin.execute(statement("update {table} set {key} = " + new_key, shape))
 
@@ -88,11 +88,11 @@ async def test_the_log_has_one_line_per_transition_without_a_gap(
     shape: Shape, connection: Connection, admin: Admin
 ) -> None:
     admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}, 50))
-    leases = await claim(connection, shape.table, "worker-1", lease_seconds=60, limit=50)
-    await renew(connection, leases, lease_seconds=60)
+    leases = await shape.claim(connection, "worker-1", lease_seconds=60, limit=50)
+    await renew_leases(connection, leases, lease_seconds=60)
     for lease in leases:
-        await settle(connection, lease, shape.end)
-    ready, held = shape.table.ready, shape.table.held
+        await shape.settle(connection, [lease])
+    ready, held = shape.ready, shape.held
     lines = timeline(admin, shape.machine)
     assert len(lines) == 150
     for _, several in itertools.groupby(lines, key=lambda line: line[0]):
@@ -103,17 +103,17 @@ async def test_a_leased_row_that_changes_its_owner_is_logged(
     shape: Shape, connection: Connection, admin: Admin
 ) -> None:
     admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}))
-    await claim(connection, shape.table, "worker-1", lease_seconds=60)
-    owner = sql.Identifier(shape.table.owner)
+    await shape.claim(connection, "worker-1", lease_seconds=60, limit=1)
+    owner = sql.Identifier(shape.owner)
     admin.execute(statement("update {table} set {owner} = 'another'", shape, owner=owner))
-    assert steps(admin, shape.machine)[-1] == (shape.table.held, shape.table.held)
+    assert steps(admin, shape.machine)[-1] == (shape.held, shape.held)
 
 
 def test_every_way_of_writing_is_logged(shape: Shape, admin: Admin) -> None:
     """ON CONFLICT, MERGE and COPY fire the same triggers."""
     table = shape.table
-    key = "'00000000-0000-0000-0000-000000000001'::uuid" if table.key_type == "uuid" else "1000000"
-    overriding = "" if table.key_type == "uuid" else "overriding system value"
+    key = "'00000000-0000-0000-0000-000000000001'::uuid" if shape.key_type == "uuid" else "1000000"
+    overriding = "" if shape.key_type == "uuid" else "overriding system value"
     columns = sql.SQL(", ").join(map(sql.Identifier, (table.key, *shape.required)))
     values = sql.SQL(", ").join((sql.SQL(key), *map(sql.Literal, shape.required.values())))
     upsert = (
@@ -121,7 +121,7 @@ def test_every_way_of_writing_is_logged(shape: Shape, admin: Admin) -> None:
         " on conflict ({key}) do update set {become}"
     )
     for _ in range(2):
-        admin.execute(statement(upsert, shape, columns=columns, values=values, become=shape.become(table.held)))
+        admin.execute(statement(upsert, shape, columns=columns, values=values, become=shape.become(shape.held)))
     merge = (
         "merge into {table} as t using (select " + key + " as key) as s on t.{key} = s.key"
         " when matched then update set {become} when not matched then do nothing"
@@ -133,16 +133,16 @@ def test_every_way_of_writing_is_logged(shape: Shape, admin: Admin) -> None:
         copy.write_row(list(copied.values()))
     seen = steps(admin, shape.machine)
     assert sorted(seen, key=str) == sorted(
-        [(None, table.ready), (table.ready, table.held), (table.held, shape.end), (None, table.ready)], key=str
+        [(None, shape.ready), (shape.ready, shape.held), (shape.held, shape.end), (None, shape.ready)], key=str
     )
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.machine.moved], ids=str)
 def test_recorded_progress_is_a_line_with_equal_ends(shape: Shape, admin: Admin) -> None:
-    bring(admin, shape, shape.table.held)
+    bring(admin, shape, shape.held)
     admin.execute(statement("update {table} set progress = 50", shape))
     admin.execute(statement("update {table} set {note} = 'no progress'", shape))
-    assert steps(admin, shape.machine)[-1] == (shape.table.held, shape.table.held)
+    assert steps(admin, shape.machine)[-1] == (shape.held, shape.held)
     last = admin.execute("select detail_json from duly.transition order by seq desc limit 1").fetchone()
     assert last == ({"progress": 50},)
     assert len(steps(admin, shape.machine)) == 3

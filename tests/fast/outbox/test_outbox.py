@@ -11,8 +11,9 @@ from psycopg.types.json import Jsonb
 
 from duly.db.migrations import Names
 from duly.db.pool import connect
-from duly.lease.operations import Lease, claim, settle, sweep
+from duly.lease.operations import Lease
 from duly.outbox import OUTBOX
+from duly.outbox.repository import claim_messages
 from duly.testing import move_clock
 from tests.support.actions import Admin
 
@@ -47,14 +48,19 @@ def only_message(admin: Admin, *columns: str) -> tuple[Any, ...]:
 async def claim_message(admin: Admin) -> Lease:
     """Claim the only message as a worker."""
     async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
-        (lease,) = await claim(connection, OUTBOX, "worker-1", lease_seconds=LEASE)
+        (lease,) = await claim_messages(connection, OUTBOX, "worker-1", ["telegram"], lease_seconds=LEASE, limit=1)
     return lease
 
 
-async def settle_message(admin: Admin, lease: Lease, to: str, **changes: tuple[str, object]) -> None:
+async def settle_message(admin: Admin, lease: Lease, to: str, **changes: object) -> None:
     """Settle it as a worker."""
+    columns = [sql.SQL(", {} = {}").format(sql.Identifier(name), value) for name, value in changes.items()]
+    statement = sql.SQL(
+        "update duly.outbox set status = {}, settled_by = lease_owner, lease_owner = null, lease_expires_at = null{}"
+        " where id = {} and lease_owner = {}"
+    ).format(to, sql.Composed(columns), lease.key, lease.owner)
     async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
-        await settle(connection, lease, to, **changes)
+        await connection.execute(statement)
 
 
 def call(admin: Admin) -> None:
@@ -135,7 +141,7 @@ async def test_sending_is_noted_by_the_database(admin: Admin) -> None:
     create_message(admin)
     lease = await claim_message(admin)
     call(admin)
-    await settle_message(admin, lease, "sent", receipt=("text", "message 815"))
+    await settle_message(admin, lease, "sent", receipt="message 815")
     assert only_message(admin, "status", "receipt", "settled_by", "lease_owner") == (
         "sent",
         "message 815",
@@ -148,7 +154,7 @@ async def test_sending_is_noted_by_the_database(admin: Admin) -> None:
 async def test_a_time_of_sending_that_a_caller_invents_is_ignored(admin: Admin) -> None:
     create_message(admin)
     lease = await claim_message(admin)
-    await settle_message(admin, lease, "sent", sent_at=("timestamptz", "2001-01-01T00:00Z"))
+    await settle_message(admin, lease, "sent", sent_at="2001-01-01T00:00Z")
     assert admin.execute("select sent_at > created_at from duly.outbox").fetchone() == (True,)
 
 
@@ -156,21 +162,24 @@ async def test_a_message_that_turns_out_to_have_arrived_was_sent_when_it_was_cal
     create_message(admin)
     lease = await claim_message(admin)
     call(admin)
-    await settle_message(admin, lease, "uncertain", last_error=("text", "no answer"))
+    await settle_message(admin, lease, "uncertain", last_error="no answer")
     move_clock(admin, 3_600)
     admin.execute("update duly.outbox set status = 'sent'")
     assert admin.execute("select sent_at = called_at from duly.outbox").fetchone() == (True,)
 
 
 async def test_a_message_whose_transport_was_called_cannot_wait_as_though_it_was_not(admin: Admin) -> None:
-    """The kernel's sweep, which knows nothing of calls, is refused: never is anything sent twice by accident."""
+    """A sweep that knows nothing of calls is refused: never is anything sent twice by accident."""
     create_message(admin)
     await claim_message(admin)
     call(admin)
     move_clock(admin, LEASE + 1)
     async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as worker:
         with pytest.raises(psycopg.errors.CheckViolation, match="ck_outbox__called_at"):
-            await sweep(worker, OUTBOX)
+            await worker.execute(
+                "update duly.outbox set status = 'pending', lease_owner = null, lease_expires_at = null"
+                " where status = 'sending' and lease_expires_at < duly.now()"
+            )
     assert only_message(admin, "status") == ("sending",)
 
 
@@ -178,7 +187,7 @@ async def test_a_lapsed_message_is_uncertain_if_it_was_called_and_waits_again_if
     """The shape of the sender's own sweep: the row itself says what is known."""
     called, other = create_message(admin), create_message(admin)
     async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as worker:
-        await claim(worker, OUTBOX, "worker-1", lease_seconds=LEASE, limit=2)
+        await claim_messages(worker, OUTBOX, "worker-1", ["telegram"], lease_seconds=LEASE, limit=2)
         await worker.execute("update duly.outbox set called_at = duly.clock() where id = %s", [called])
         move_clock(admin, LEASE + 1)
         await worker.execute(
@@ -200,7 +209,7 @@ async def test_a_message_that_was_never_called_is_not_uncertain(admin: Admin) ->
 async def test_the_log_tells_who_sent_it_how_often_and_what_went_wrong(admin: Admin) -> None:
     key = create_message(admin)
     first = await claim_message(admin)
-    await settle_message(admin, first, "pending", last_error=("text", "503"))
+    await settle_message(admin, first, "pending", last_error="503")
     second = await claim_message(admin)
     call(admin)
     await settle_message(admin, second, "sent")

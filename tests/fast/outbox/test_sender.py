@@ -44,7 +44,7 @@ async def test_a_new_message_wakes_the_sender(messages: MessageActions, dsn: str
     async with working(dsn, send_work(channel, tuning=asleep, notify_channel=wired.notify_channel)) as worker:
         messages.create("first")  # seen by the look that every worker begins with, if not by being woken
         await messages.until(lambda: messages.columns("status") == ["sent"])
-        (cycle,) = worker.control.cycles
+        (cycle,) = worker.control.work_loops
         await messages.until(lambda: time.monotonic() > cycle.polling.awake_until)  # it no longer polls
         messages.create("second")
         await messages.until(lambda: messages.columns("status") == ["sent", "sent"])

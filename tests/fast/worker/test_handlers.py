@@ -7,7 +7,7 @@ from duly.executors.call import Call, Executor
 from duly.executors.process_pool import ProcessPool
 from duly.lease.operations import Lease
 from duly.outcomes import Done
-from duly.worker.handlers import Handlers, Running, RunReport
+from duly.worker.handlers import Handlers, HeldRow, RunReport
 
 
 async def test_the_timer_of_a_thread_ends_with_the_thread() -> None:
@@ -26,7 +26,7 @@ async def test_the_timer_of_a_thread_ends_with_the_thread() -> None:
 
     call = Call(perform, (asyncio.get_running_loop(),), Executor.THREAD, timeout_seconds=3600)
     lease: Any = Lease.__new__(Lease)
-    running = Running(lease, lambda _lease, _sign: call)
+    running = HeldRow(lease, lambda _lease, _sign: call)
     handlers.start([running], deliver)
     while running.timer is None:
         await asyncio.wait([asyncio.create_task(turn())])

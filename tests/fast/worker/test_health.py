@@ -28,7 +28,7 @@ class Worker:
         self.check_alive: Callable[[], bool] = lambda: True
         self.check_ready: Callable[[], bool] = lambda: True
         self.reason: str | None = None
-        self.fields: Mapping[str, object] = {"worker": "w1", "kinds": {"mail": {"busy": 3}}}
+        self.fields: Mapping[str, object] = {"worker": "w1", "kinds": {"mail": {"running": 3}}}
 
     def is_alive(self) -> bool:
         return self.check_alive()
@@ -124,7 +124,7 @@ def test_a_worker_that_is_not_ready_says_why(worker: Worker, address: str) -> No
 def test_a_worker_that_is_well_says_so(path: str, address: str) -> None:
     status, headers, body = get(address, path)
     assert (status, headers["Content-Type"], headers["Server"]) == (200, "application/json", "duly")
-    assert list(json.loads(body).items()) == [("status", "ok"), ("worker", "w1"), ("kinds", {"mail": {"busy": 3}})]
+    assert list(json.loads(body).items()) == [("status", "ok"), ("worker", "w1"), ("kinds", {"mail": {"running": 3}})]
 
 
 def test_a_worker_that_is_not_ready_may_be_alive(worker: Worker, address: str) -> None:
@@ -138,7 +138,7 @@ def test_a_worker_that_is_stuck_is_failing(worker: Worker, address: str) -> None
     worker.check_alive = lambda: False
     status, _, body = get(address, "/healthz")
     assert status == 503
-    assert json.loads(body) == {"status": "failing", "worker": "w1", "kinds": {"mail": {"busy": 3}}}
+    assert json.loads(body) == {"status": "failing", "worker": "w1", "kinds": {"mail": {"running": 3}}}
 
 
 def test_a_description_may_contain_anything_but_the_status(worker: Worker, address: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -13,8 +14,9 @@ import pytest
 from psycopg import sql
 
 from duly.db.pool import connect
-from duly.lease.operations import claim
+from duly.lease.operations import claim_rows
 from duly.settings import Settings
+from duly.worker import runner
 from duly.worker.runner import Worker
 from tests.support import actions
 from tests.support.conformance.tables import PARCEL, VISIT, Shape
@@ -44,8 +46,8 @@ def put(admin: Admin, shape: Shape, *notes: str) -> list[Any]:
 def rows(admin: Admin, shape: Shape) -> list[tuple[Any, ...]]:
     """Return state, note and starts of every row, in the order of insertion."""
     table = shape.table
-    columns = sql.SQL(", ").join(map(sql.Identifier, (table.state, "note", table.starts)))
-    order = sql.Identifier(table.due)
+    columns = sql.SQL(", ").join(map(sql.Identifier, (shape.state, "note", table.starts)))
+    order = sql.Identifier(shape.due)
     return admin.execute(
         sql.SQL("select {} from {} order by {}").format(columns, sql.Identifier(*table.qualified_name), order)
     ).fetchall()
@@ -165,7 +167,7 @@ async def test_a_row_locked_by_another_transaction_is_settled_later_and_delays_n
 
 async def test_when_nothing_can_be_written_no_outcome_is_lost(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, *(f"say {nth}" for nth in range(20)))
-    refuse(admin, shape, f"new.{shape.table.state} = '{shape.end}'", "25006")
+    refuse(admin, shape, f"new.{shape.state} = '{shape.end}'", "25006")
     async with working(workers, shape) as worker:
         await until(admin, lambda: {row[2] for row in rows(admin, shape)} == {1})
         await until(admin, lambda: b'duly_database_errors_total{kind="' in worker.metrics.render())
@@ -178,7 +180,7 @@ async def test_a_call_that_cannot_be_made_fails_its_row_alone(shape: Shape, work
     put(admin, shape, "say one", "nothing", "say two", "nowhere", "say three")
     async with working(workers, shape) as worker:
         await until(admin, lambda: all_ended(admin, shape))
-        await until(admin, lambda: not worker.control.cycles[0].held.running)
+        await until(admin, lambda: not worker.control.work_loops[0].held.rows)
     said = notes(admin, shape)
     assert [said[0], said[2], said[4]] == ["one", "two", "three"]
     assert said[1].startswith("ATTRIBUTE_ERROR AttributeError")
@@ -195,7 +197,7 @@ async def test_the_answer_of_a_child_process_is_data_and_runs_no_code(workers: s
 async def test_many_expired_rows_come_back_at_one_sweep_though_one_of_them_refuses(workers: str, admin: Admin) -> None:
     (bad, *_) = sorted(put(admin, PARCEL, *["say back"] * 300))
     async with await connect(workers) as connection:
-        assert len(await claim(connection, PARCEL.table, "gone", lease_seconds=30, limit=300)) == 300
+        assert len(await claim_rows(connection, PARCEL.table, "gone", lease_seconds=30, limit=300)) == 300
     expire_leases(admin, PARCEL)
     refuse(admin, PARCEL, f"new.id = '{bad}' and new.status = 'WAITING'", "23514")
     async with working(workers, PARCEL, sweep_seconds=3600.0):
@@ -204,21 +206,21 @@ async def test_many_expired_rows_come_back_at_one_sweep_though_one_of_them_refus
 
 async def test_a_row_that_cannot_be_claimed_delays_no_other(shape: Shape, workers: str, admin: Admin) -> None:
     (bad, *_) = put(admin, shape, *["say done"] * 5)
-    is_bad = f"new.{shape.table.key}::text = '{bad}' and new.{shape.table.state}::text = '{shape.table.held}'"
+    is_bad = f"new.{shape.table.key}::text = '{bad}' and new.{shape.state}::text = '{shape.held}'"
     refuse(admin, shape, is_bad, "23514")
     async with working(workers, shape):
         await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 4)
         put(admin, shape, "say later")
         await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 5)
-    assert [row[0] for row in rows(admin, shape)].count(shape.table.ready) == 1
+    assert [row[0] for row in rows(admin, shape)].count(shape.ready) == 1
 
 
 async def test_a_row_that_cannot_be_read_delays_no_other(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, *["say done"] * 5)
     long_ago = sql.SQL("update {} set {} = '-infinity' where {key} = (select min({key}::text)::{} from {})").format(
         sql.Identifier(*shape.table.qualified_name),
-        sql.Identifier(shape.table.due),
-        sql.SQL(shape.table.key_type),  # type: ignore[arg-type]
+        sql.Identifier(shape.due),
+        sql.SQL(shape.key_type),  # type: ignore[arg-type]
         sql.Identifier(*shape.table.qualified_name),
         key=sql.Identifier(shape.table.key),
     )
@@ -281,13 +283,11 @@ async def test_a_worker_that_is_stopping_is_not_ready_while_its_last_row_runs(wo
 
 def expire_leases(admin: Admin, shape: Shape) -> None:
     """Expire the lease of every leased row."""
-    clock = shape.table.until or shape.table.since
-    assert clock
     statement = sql.SQL("update {} set {clock} = {clock} - interval '1 hour' where {} = {}").format(
         sql.Identifier(*shape.table.qualified_name),
-        sql.Identifier(shape.table.state),
-        shape.table.held,
-        clock=sql.Identifier(clock),
+        sql.Identifier(shape.state),
+        shape.held,
+        clock=sql.Identifier(shape.renewed[0]),
     )
     admin.execute(statement)
 
@@ -324,3 +324,29 @@ async def test_the_child_processes_of_a_killed_worker_die_with_it(workers: str, 
         child = child_of(worker)
         worker.kill()
         wait_gone(child, SECONDS)
+
+
+async def test_a_worker_that_failed_and_cannot_close_ends_its_process_with_status_1(
+    workers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statuses: list[int] = []
+    has_ended = threading.Event()
+
+    def end_process(status: int) -> None:
+        statuses.append(status)
+        has_ended.set()
+
+    class Unclosable(ConformanceWork):
+        async def close(self) -> None:
+            await asyncio.to_thread(has_ended.wait, SECONDS)
+
+    async def fail() -> None:
+        raise RuntimeError("the control loop failed")
+
+    monkeypatch.setattr(runner, "end_process", end_process)
+    monkeypatch.setattr(runner, "HARD_EXIT_SECONDS", 0.2)
+    worker = runner.Worker([Unclosable(PARCEL)], Settings(), dsn=workers, owns_process=True)
+    monkeypatch.setattr(worker.control, "tick", fail)
+    with pytest.raises(RuntimeError, match="the control loop failed"):
+        await worker.run()
+    assert statuses == [1]

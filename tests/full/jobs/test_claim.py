@@ -23,7 +23,7 @@ async def test_a_limit_is_never_exceeded_though_eight_claimers_race(jobs: JobAct
         nonlocal most_at_once
         async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
             while jobs.columns("status").count("queued"):
-                leases = await repository.claim(connection, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=3)
+                leases = await repository.claim_jobs(connection, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=3)
                 most_at_once = max(most_at_once, jobs.columns("status").count("running"))
                 if leases:
                     await repository.settle_done(connection, leases, [None] * len(leases))

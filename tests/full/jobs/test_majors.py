@@ -10,7 +10,7 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
 from duly.db.pool import connect
-from duly.jobs import limits, repository
+from duly.jobs import JOB, limits, repository
 from duly.jobs.enqueue import insert_jobs
 from duly.jobs.model import DeadLetterFilter, JobRequest, JobStatus, TypeInQueue
 from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, Admin, JobActions
@@ -60,8 +60,8 @@ async def live(jobs: JobActions) -> None:
     assert len(first) == 8
     async with worker.transaction():
         await repository.snooze(worker, first[:2], [1.0, 2.0])
-        await repository.settle_given_up(worker, first[2:3], ["NEVER"], ["no"])
-        await repository.release(worker, first[3:4])
+        await repository.settle_failed(worker, first[2:3], ["NEVER"], ["no"], give_up=True)
+        await repository.release_jobs(worker, first[3:4])
     await jobs.fail(*first[4:6])
     assert await jobs.steer(repository.cancel_job, ORG, first[6].key, "anna") == JobStatus.RUNNING
     jobs.advance_clock(LEASE + 1)
@@ -80,7 +80,7 @@ async def live(jobs: JobActions) -> None:
 
 def plan_of(admin: Admin, name: str, keys: list[UUID]) -> str:
     """Return the plan of a prepared statement on a worker's connection."""
-    text = repository.SQL.statements[name]
+    text = {**JOB.statements.statements, **repository.SQL.statements}[name]
     names = list(dict.fromkeys(PLACE.findall(text)))
     numbered = PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", text)
     given = VALUES | {"keys": "array[" + ", ".join(f"'{key}'" for key in keys) + "]::uuid[]"}

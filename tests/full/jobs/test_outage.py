@@ -97,13 +97,13 @@ async def test_a_worker_without_its_database_is_not_ready_and_says_so_once(
                 status, body = ask_ready(worker)
                 assert status == 503
                 assert "the database has not answered for" in body["reason"]
-                assert body["kinds"]["ledger"]["busy"] == 0
+                assert body["kinds"]["ledger"]["running"] == 0
                 await jobs.until(lambda: time.monotonic() - began > 2 * READY_SECONDS)
                 assert not worker.control.is_ready()
                 if way == "refused":
                     assert "not currently accepting connections" in ask_ready(worker)[1]["reason"]
             await jobs.until(worker.control.is_ready)
-            assert worker.control.describe()["kinds"] == {"ledger": {"busy": 0, "slots": TUNING.slots}}
+            assert worker.control.describe()["kinds"] == {"ledger": {"running": 0, "slots": TUNING.slots}}
         lost, back, *rest = lines_about_it(lines)[before:]
     assert (lost["event"], lost["level"]) == ("database.unavailable", "warning")
     assert (back["event"], back["level"]) == ("database.available", "info")
@@ -142,10 +142,10 @@ async def test_busy_counts_what_runs_and_not_a_claim_under_way(jobs: JobActions,
         assert await asyncio.to_thread(BEGAN.wait, 30)
         with psycopg.connect(jobs.admin.info.dsn) as gate:
             gate.execute("lock table ledger.job_limit in access exclusive mode")
-            (cycle,) = worker.control.cycles
+            (cycle,) = worker.control.work_loops
             await jobs.until(lambda: bool(gate.execute(CLAIM_WAITS).fetchall()))
-            assert cycle.held.slots.busy > 1
-            assert worker.control.describe()["kinds"] == {"ledger": {"busy": 1, "slots": TUNING.slots}}
+            assert cycle.held.slots.used > 1
+            assert worker.control.describe()["kinds"] == {"ledger": {"running": 1, "slots": TUNING.slots}}
             looked_at = worker.control.ticked_at
             await jobs.until(lambda: worker.control.ticked_at > looked_at + 2 * TICK_SECONDS)
-            assert b'duly_busy{kind="ledger"} 1.0' in worker.metrics.render()
+            assert b'duly_running{kind="ledger"} 1.0' in worker.metrics.render()

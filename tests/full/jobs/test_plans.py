@@ -13,7 +13,7 @@ from duly.db.pool import connect
 from duly.jobs import repository
 from duly.jobs.enqueue import insert_job, insert_jobs
 from duly.jobs.model import JobRequest
-from duly.lease.operations import Lease, renew
+from duly.lease.operations import Lease, renew_leases
 from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, Connection, JobActions
 from tests.support.plans import check_plan
 
@@ -82,7 +82,7 @@ async def enqueue_and_claim(jobs: JobActions, watched: Watched) -> Sequence[Leas
     """Claim a batch of jobs."""
     await insert_jobs(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(BATCH)])
     leases = await watched.run(
-        "claim", lambda it: repository.claim(it, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=BATCH)
+        "claim", lambda it: repository.claim_jobs(it, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=BATCH)
     )
     assert len(leases) == BATCH
     return leases
@@ -99,7 +99,7 @@ async def test_what_a_worker_does_is_linear_in_the_batch_on_a_table_analysed_whi
     await watched.connection.execute(f"set plan_cache_mode = {mode}".encode())
     nothing, codes, texts = [None] * BATCH, ["OOPS"] * BATCH, ["because"] * BATCH
     leases = await enqueue_and_claim(jobs, watched)
-    await watched.run("renew", lambda it: renew(it, leases, lease_seconds=LEASE))
+    await watched.run("renew", lambda it: renew_leases(it, leases, lease_seconds=LEASE))
     assert len(await watched.run("done", lambda it: repository.settle_done(it, leases, nothing))) == BATCH
     leases = await enqueue_and_claim(jobs, watched)
     await watched.run("requeue", lambda it: repository.snooze(it, leases, [3600.0] * BATCH))
@@ -107,7 +107,7 @@ async def test_what_a_worker_does_is_linear_in_the_batch_on_a_table_analysed_whi
     await watched.run("mark_failed", lambda it: repository.settle_failed(it, leases, codes, texts))
     leases = await enqueue_and_claim(jobs, watched)
     jobs.advance_clock(LEASE + 1)
-    assert await watched.run("sweep", lambda it: repository.sweep(it, limit=BATCH)) == BATCH
+    assert len(await watched.run("sweep", lambda it: repository.sweep_jobs(it, limit=BATCH))) == BATCH
 
 
 async def test_a_session_that_began_on_an_empty_table_enqueues_as_quickly_on_a_full_one(

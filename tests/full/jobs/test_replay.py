@@ -36,7 +36,7 @@ from duly.db.pool import connect
 from duly.jobs import limits, repository
 from duly.jobs.enqueue import insert_job, insert_jobs
 from duly.jobs.model import ANY, DeadLetterFilter, JobOptions, JobRequest, JobStatus, TypeInQueue
-from duly.lease.operations import Lease, renew
+from duly.lease.operations import Lease, renew_leases
 from duly.testing import install_test_clock, move_clock
 from duly.verify import Violation, check
 from tests.support.jobs.actions import Admin, Connection
@@ -252,7 +252,7 @@ class Story(RuleBasedStateMachine):
         """Claim, and check that exactly these jobs are returned."""
         lease_seconds = ticks * TICK_SECONDS
         leases = self.as_worker(
-            lambda c: repository.claim(c, f"worker-{worker}", job_types, lease_seconds=lease_seconds, limit=limit)
+            lambda c: repository.claim_jobs(c, f"worker-{worker}", job_types, lease_seconds=lease_seconds, limit=limit)
         )
         assert {lease.key for lease in leases} == {job.id for job in expected}
         assert len(leases) == len(expected)
@@ -266,7 +266,7 @@ class Story(RuleBasedStateMachine):
     def beat(self, indexes: list[int], ticks: int) -> None:
         """Valid leases are renewed, the others are lost; cancel requests are reported."""
         leases = self.some_leases(indexes)
-        renewal = self.as_worker(lambda c: renew(c, leases, lease_seconds=ticks * TICK_SECONDS))
+        renewal = self.as_worker(lambda c: renew_leases(c, leases, lease_seconds=ticks * TICK_SECONDS))
         over = {job.id for job in self.model.expired()}
         kept = {lease.claim for lease in leases if self.model.holds(*lease.claim) and lease.key not in over}
         assert (renewal.renewed, renewal.lost) == (kept, {lease.claim for lease in leases} - kept)
@@ -329,13 +329,13 @@ class Story(RuleBasedStateMachine):
         return {
             "done": lambda c, leases: repository.settle_done(c, leases, ["well"] * len(leases)),
             "later": lambda c, leases: repository.snooze(c, leases, [seconds] * len(leases)),
-            "release": repository.release,
+            "release": repository.release_jobs,
             "cancelled": repository.settle_cancelled,
             "failed": lambda c, leases: repository.settle_failed(
                 c, leases, ["OOPS"] * len(leases), ["oops"] * len(leases)
             ),
-            "gave_up": lambda c, leases: repository.settle_given_up(
-                c, leases, ["NEVER"] * len(leases), ["no"] * len(leases)
+            "gave_up": lambda c, leases: repository.settle_failed(
+                c, leases, ["NEVER"] * len(leases), ["no"] * len(leases), give_up=True
             ),
         }
 
@@ -360,7 +360,7 @@ class Story(RuleBasedStateMachine):
     def sweep(self) -> None:
         """All that lapsed is taken from its holders, and nothing else."""
         expired = self.model.expired()
-        assert self.as_worker(repository.sweep) == len(expired)
+        assert len(self.as_worker(repository.sweep_jobs)) == len(expired)
         for job in expired:
             self.model.expire(job)
         self.wait_out(expired)

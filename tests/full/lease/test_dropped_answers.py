@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from duly.db.pool import connect
-from duly.lease.heartbeat import Heartbeat, HeldLease
-from duly.lease.operations import Lease, fence
+from duly.lease.heartbeat import Heartbeat, RenewedLease
+from duly.lease.operations import Lease
 from tests.fast.lease.test_dropped_answers import SECONDS, Admin, proxy
 from tests.fast.lease.test_heartbeat import beats
-from tests.fast.lease.test_lease import hold, put
+from tests.fast.lease.test_lease import hold, lock, put
 from tests.full.lease.test_heartbeat import expired
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import Shape
@@ -39,7 +39,7 @@ async def test_a_heartbeat_cut_off_in_silence_gives_leases_up_in_time_and_recove
         (new,) = await hold(connection, shape, seconds=seconds)
         async with heartbeat.renewing(new):
             await beats(heartbeat, 2)
-            await fence(connection, new)
+            await lock(connection, shape, new)
 
 
 @asynccontextmanager
@@ -52,7 +52,7 @@ async def running(heartbeat: Heartbeat) -> AsyncGenerator[None, None]:
         await task
 
 
-async def work_until_cut_off(heartbeat: Heartbeat, lease: Lease, proxy: Proxy) -> tuple[HeldLease, float]:
+async def work_until_cut_off(heartbeat: Heartbeat, lease: Lease, proxy: Proxy) -> tuple[RenewedLease, float]:
     """Renew a lease until the heartbeat gives it up because its connection fell silent; returns when that was."""
     stopped = asyncio.Event()
     held = heartbeat.add(lease, on_lost=stopped.set)

@@ -9,8 +9,9 @@ from psycopg import sql
 
 from duly.errors import LeaseLost
 from duly.lease.heartbeat import Heartbeat
-from duly.lease.operations import claim_expired, fence, sweep
+from duly.lease.operations import claim_expired_rows
 from tests.fast.lease.test_heartbeat import Admin, beats, heartbeat, hold, lease_seconds, work_until_stopped
+from tests.fast.lease.test_lease import lock
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import Shape
 
@@ -23,9 +24,9 @@ short_lease = pytest.mark.parametrize("lease_seconds", [SHORT], ids=["short"])
 
 async def expired(connection: Connection, shape: Shape) -> list[Any]:
     """Claim or sweep what has expired; returns the keys."""
-    if shape.table.expired == "returned":
-        return [row[shape.table.key] for row in await sweep(connection, shape.table)]
-    taken = await claim_expired(connection, shape.table, "thief", lease_seconds=SHORT, max_starts=99, limit=99)
+    if not shape.table.can_claim_expired:
+        return await shape.sweep(connection)
+    taken = await claim_expired_rows(connection, shape.table, "thief", lease_seconds=SHORT, max_starts=99, limit=99)
     return [lease.key for lease in taken]
 
 
@@ -39,7 +40,7 @@ async def test_a_renewed_lease_outlives_its_duration_many_times(
         while time.monotonic() - began < 2 * SHORT:
             await beats(heartbeat, 3)
             assert await expired(connection, shape) == []
-        await fence(connection, lease)
+        await lock(connection, shape, lease)
 
 
 @pytest.mark.parametrize("lease_seconds", [SILENT], ids=["silent"])

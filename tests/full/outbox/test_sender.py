@@ -46,13 +46,16 @@ def test_the_claim_and_the_sweep_find_their_indexes(admin: Admin) -> None:
     admin.execute("update duly.outbox set status = 'failed', last_error = 'withdrawn' where right(id::text, 1) > '1'")
     admin.execute("analyze duly.outbox")
     claim: dict[str, Any] = {"channels": ["mail"], "owner": "x", "lease_seconds": 1.0}
-    for name, index, given in (
-        ("claim_messages", "idx_outbox__channel_due_at_id", claim),
-        ("claim_messages", "idx_outbox__channel_recipient_seq", claim),
-        ("sweep_messages", "idx_outbox__id", {"keys": None, "max_starts": 3}),
-        ("resend_uncertain", "idx_outbox__seq_uncertain", {"channels": ["mail"], "max_starts": 3}),
+    for statement, index, given in (
+        (OUTBOX.statements.claim, "idx_outbox__channel_due_at_id", claim),
+        (OUTBOX.statements.claim, "idx_outbox__channel_recipient_seq", claim),
+        (OUTBOX.statements.sweep, "idx_outbox__id", {"keys": None, "max_starts": 3}),
+        (
+            repository.SQL.using(**OUTBOX.names).resend_uncertain,
+            "idx_outbox__seq_uncertain",
+            {"channels": ["mail"], "max_starts": 3},
+        ),
     ):
-        statement = getattr(repository.SQL.using(**repository.sql_names(OUTBOX)), name)
         with psycopg.ClientCursor(admin) as cursor:
             cursor.execute(b"explain " + statement.as_string(None).encode(), {"limit": 10, "scan_limit": 500, **given})
-            assert index in str(cursor.fetchall()), name
+            assert index in str(cursor.fetchall())

@@ -46,7 +46,7 @@ BUSY_MACHINE_SECONDS = 3.0
 
 def settled_by(admin: Admin, shape: Shape) -> list[str]:
     statement = sql.SQL("select distinct {} from {}").format(
-        sql.Identifier(shape.table.settled_by), sql.Identifier(*shape.table.qualified_name)
+        sql.Identifier("settled_by"), sql.Identifier(*shape.table.qualified_name)
     )
     return [owner for (owner,) in admin.execute(statement)]
 
@@ -138,7 +138,7 @@ async def test_an_expired_row_that_cannot_be_swept_delays_no_other(workers: str,
 async def test_a_locked_row_is_claimed_once_it_is_unlocked_though_another_row_refuses(
     shape: Shape, workers: str, admin: Admin
 ) -> None:
-    is_claimed = f"new.{shape.table.state}::text = '{shape.table.held}'"
+    is_claimed = f"new.{shape.state}::text = '{shape.held}'"
     refuse(admin, shape, f"new.note = 'say never' and {is_claimed}", "23514")
     put(admin, shape, "say never", "say one")
     async with working(workers, shape):
@@ -150,7 +150,7 @@ async def test_a_locked_row_is_claimed_once_it_is_unlocked_though_another_row_re
         allow(admin, shape)
         await until(admin, lambda: rows(admin, shape)[2][0] == shape.end, "claiming it")
     assert rows(admin, shape)[2][1:] == ("locked", 1)
-    assert rows(admin, shape)[0][0] == shape.table.ready  # and who refused is still left alone
+    assert rows(admin, shape)[0][0] == shape.ready  # and who refused is still left alone
 
 
 async def test_broken_connections_lose_nothing(shape: Shape, workers: str, admin: Admin) -> None:
@@ -195,7 +195,7 @@ async def test_nothing_is_claimed_while_the_loop_of_handlers_is_blocked(
         assert AT_THE_GATE.wait(SECONDS), "the loop stands still from here on, and not before"
         wait_until(admin, lambda: not health.handlers.is_turning())
         wait_until(
-            admin, lambda: not any(each.held.slots.claims_in_progress for each in health.cycles)
+            admin, lambda: not any(each.held.slots.claims_in_progress for each in health.work_loops)
         )  # begun before it stood still
         put(admin, PARCEL, "say later")
         seen.append((health.is_ready(), health.is_alive(), rows(admin, PARCEL)[1][2]))
@@ -335,7 +335,7 @@ async def test_expired_rows_come_back_in_time_whatever_the_backlog(shape: Shape,
     ).fetchone()
     assert died_at
     assert came_back
-    sweeps = 1 if shape.table.expired == "returned" else len(held)  # one slot is kept, so one row comes with each sweep
+    sweeps = len(held) if shape.table.can_claim_expired else 1  # one slot is kept, so one row comes with each sweep
     late = (came_back[0] - died_at[0]).total_seconds()
     assert late < SHORT_SECONDS + sweeps * TUNING.sweep_seconds + BUSY_MACHINE_SECONDS
 

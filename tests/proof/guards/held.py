@@ -1,67 +1,70 @@
 """Every table that is held, with two rows of it: what the statements of the lease are tried on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import LiteralString
 
-from duly.apps.ingest.states import capture_session
-from duly.apps.posts.states import POST
-from duly.apps.scheduler.states import PLAN
-from duly.jobs import JOB
 from duly.lease.operations import LeaseTable
-from duly.outbox import OUTBOX
-from duly.outbox.states import notification_table
-from tests.support.conformance.tables import PARCEL, VISIT
+from tests.support.conformance.tables import (
+    CAPTURES,
+    JOBS,
+    MESSAGE,
+    NOTIFICATION,
+    PARCEL,
+    PLANS,
+    POSTS,
+    VISIT,
+    Shape,
+)
 
 
 @dataclass(frozen=True)
 class Held:
-    """A table that is held: how two due rows get into it, and an end that a holder may bring them to."""
+    """A table that is held, and how two due rows get into it."""
 
-    table: LeaseTable
+    shape: Shape
     put: LiteralString
-    end: str
+
+    @property
+    def table(self) -> LeaseTable:
+        """The table."""
+        return self.shape.table
 
 
 HELD: Mapping[str, Held] = {
-    "parcel": Held(PARCEL.table, "insert into conformance.parcel select from generate_series(1, 2)", PARCEL.end),
-    "visit": Held(VISIT.table, "insert into conformance.visit select from generate_series(1, 2)", VISIT.end),
+    "parcel": Held(PARCEL, "insert into conformance.parcel select from generate_series(1, 2)"),
+    "visit": Held(VISIT, "insert into conformance.visit select from generate_series(1, 2)"),
     "job": Held(
-        JOB,
-        "select ledger.enqueue('00000000-0000-0000-0000-00000000000a', 'work') from generate_series(1, 2)",
-        "succeeded",
+        JOBS,
+        "select ledger.enqueue('00000000-0000-0000-0000-00000000000a', 'work', backoff_policy => 'none')"
+        " from generate_series(1, 2)",
     ),
     "message": Held(
-        OUTBOX,
+        replace(MESSAGE, channel="test"),
         "insert into duly.outbox (channel, recipient, kind, payload)"
         " select 'test', 'anna ' || nth, 'test.word', '{}' from generate_series(1, 2) as nth",
-        "sent",
     ),
     "post": Held(
-        POST,
+        POSTS,
         "insert into posts.posts (author_id, legacy, release_time) select 'anna', '{}', duly.clock()"
         " from generate_series(1, 2)",
-        "RELEASED",
     ),
     "capture": Held(
-        capture_session(),
+        CAPTURES,
         "insert into schedule_ingest.capture_session (user_id, closed_at) select 42, duly.clock()"
         " from generate_series(1, 2)",
-        "done",
     ),
     "plan": Held(
-        PLAN,
+        PLANS,
         "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
         " select u.id, 'Rent', 'cron: 0 10 1 * *', duly.clock() from \"user\".users as u, generate_series(1, 2)",
-        "waiting",
     ),
     # Last, for it brings a session that is no capture of these.
     "notification": Held(
-        notification_table(),
+        NOTIFICATION,
         "with session as (insert into schedule_ingest.capture_session (user_id) values (42) returning id)"
         " insert into schedule_ingest.schedule_notification"
         " (notification_id, user_id, schedule_date, source_session_id, notification_type, message, event_ids)"
         " select nth::text, nth, '2026-01-01', id, 'summary', 'a day', '[]' from session, generate_series(1, 2) as nth",
-        "sent",
     ),
 }

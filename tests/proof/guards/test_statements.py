@@ -30,20 +30,17 @@ from duly.errors import LeaseLost
 from duly.jobs import repository as job_store
 from duly.jobs.model import DeadLetterFilter
 from duly.jobs.situation import find_situation
-from duly.launcher import ROOT
 from duly.lease.operations import (
     Lease,
-    claim,
-    claim_expired,
-    fence,
-    fence_many,
-    find_expired,
+    claim_expired_rows,
+    claim_rows,
+    fence_rows,
+    find_expired_keys,
+    find_next,
     find_settled,
-    quarantine,
-    release,
-    renew,
-    settle_many,
-    sweep,
+    quarantine_rows,
+    renew_leases,
+    settle_rows,
 )
 from duly.outbox import OUTBOX
 from duly.outbox import repository as message_store
@@ -58,9 +55,9 @@ Connection = AsyncConnection[Any]
 LEASE = 60.0
 DAY = 86_400.0
 NOT_CONFIGURED = {"test": "CHANNEL_NOT_CONFIGURED: set TEST_URL"}  # a channel, and why its messages wait
-RETURNED = [name for name, held in HELD.items() if held.table.expired == "returned"]
-RECLAIMED = [name for name, held in HELD.items() if held.table.expired == "reclaimed"]
-POISONED = [name for name, held in HELD.items() if held.table.quarantine_state]
+SWEPT = [name for name, held in HELD.items() if not held.table.can_claim_expired]
+RECLAIMED = [name for name, held in HELD.items() if held.table.can_claim_expired]
+CAPTURE = ["capture"]
 TESTS: dict[str, str] = {}  # which test goes red without which guard
 
 TryOne = Callable[[Held, Admin, Connection], Awaitable[None]]
@@ -77,6 +74,17 @@ def guards(*names: str) -> Callable[[Test], Test]:
         return test
 
     return noted
+
+
+def in_lease_files(kind: str, statement: str, nth: int = 1) -> list[str]:
+    """Every guard of this kind in statements of this name, or with this beginning, of every `lease.sql`."""
+    return [
+        str(each)
+        for each in mutations()
+        if each.file.endswith("/lease.sql")
+        and (each.kind, each.nth) == (kind, nth)
+        and (each.statement == statement or (statement[-1] == "_" and each.statement.startswith(statement)))
+    ]
 
 
 def over(names: Iterable[str]) -> Callable[[TryOne], Callable[..., Awaitable[None]]]:
@@ -101,19 +109,6 @@ def over(names: Iterable[str]) -> Callable[[TryOne], Callable[..., Awaitable[Non
 
 def test_every_guard_in_a_statement_has_a_test() -> None:
     assert sorted(TESTS) == sorted(map(str, mutations()))
-
-
-def test_every_guard_in_the_golden_sql_is_one_of_these() -> None:
-    """What is rendered has as many of them as the statements that it is rendered from."""
-    known = {(each.kind, each.statement, each.nth) for each in mutations() if each.file.endswith("lease/lease.sql")}
-    known.add(("skip locked", "claim", 1))  # of claimable, which it contains
-    owner = r'and (?:\w+\.)?"(?:lease_owner|locked_by|carrier|settled_by)" = (?:%\(owner\)s|\w+\.owner)'
-    found: set[tuple[str, str, int]] = set()
-    for page in (ROOT / "tests" / "golden" / "lease").glob("*.sql"):
-        for name, statement in re.findall(r"^-- (\w+)\n(.*?)(?=^-- |\Z)", page.read_text(), re.MULTILINE | re.DOTALL):
-            for kind, pattern in (("skip locked", r"\bskip locked\b"), ("owner", owner)):
-                found |= {(kind, name, nth + 1) for nth in range(len(re.findall(pattern, statement)))}
-    assert found == known
 
 
 # What the tests are made of -------------------------------------------------------------------------------------------
@@ -162,29 +157,22 @@ def name_of(held: Held) -> str:
 
 async def hold(connection: Connection, held: Held, limit: int = 2) -> list[Lease]:
     """Claim as the worker that every container calls itself."""
-    return await claim(connection, held.table, "worker-1", lease_seconds=LEASE, limit=limit)
+    return await held.shape.claim(connection, "worker-1", lease_seconds=LEASE, limit=limit)
 
 
 async def lose(admin: Admin, connection: Connection, held: Held) -> tuple[Lease, Lease]:
     """A row that was ours, and is somebody else's: both their leases."""
     (old,) = await hold(connection, held, limit=1)
     move_clock(admin, LEASE + 1)
-    if held.table.expired == "returned":
-        await sweep(connection, held.table)
+    if not held.table.can_claim_expired:
+        await held.shape.sweep(connection)
         taken = await hold(connection, held)
     else:
-        taken = await claim_expired(connection, held.table, "worker-1", lease_seconds=LEASE, max_starts=100, limit=2)
+        taken = await claim_expired_rows(
+            connection, held.table, "worker-1", lease_seconds=LEASE, max_starts=100, limit=2
+        )
     (new,) = (lease for lease in taken if lease.key == old.key)
     return old, new
-
-
-async def is_behind_fence(connection: Connection, lease: Lease) -> bool:
-    """Does the fence let this holder in?"""
-    try:
-        await fence(connection, lease)
-    except LeaseLost:
-        return False
-    return True
 
 
 def row_of(admin: Admin, lease: Lease) -> dict[str, Any]:
@@ -200,113 +188,117 @@ def row_of(admin: Admin, lease: Lease) -> dict[str, Any]:
 # The lease: whoever lost a row ----------------------------------------------------------------------------------------
 
 
-@guards("owner of renew in lease/lease.sql")
+@guards(*in_lease_files("owner", "renew"))
 @over(HELD)
 async def test_whoever_lost_a_row_keeps_it_alive_for_nobody(held: Held, admin: Admin, worker: Connection) -> None:
     old, new = await lose(admin, worker, held)
     move_clock(admin, LEASE * 0.8)
     before = row_of(admin, new)
-    await renew(worker, [old], lease_seconds=LEASE)
+    await renew_leases(worker, [old], lease_seconds=LEASE)
     assert row_of(admin, new) == before
     move_clock(admin, LEASE * 0.8)
-    assert new.key in await find_expired(worker, new.table)
+    assert new.key in await find_expired_keys(worker, new.table)
 
 
-@guards("owner of renew (2) in lease/lease.sql")
+@guards(*in_lease_files("owner", "renew", 2))
 @over(HELD)
 async def test_whoever_lost_a_row_hears_it_at_the_next_beat(held: Held, admin: Admin, worker: Connection) -> None:
     old, _ = await lose(admin, worker, held)
-    assert (await renew(worker, [old], lease_seconds=LEASE)).lost == {old.claim}
+    assert (await renew_leases(worker, [old], lease_seconds=LEASE)).lost == {old.claim}
 
 
-@guards("owner of fence in lease/lease.sql")
-@over(HELD)
-async def test_whoever_lost_a_row_does_not_get_behind_its_fence(held: Held, admin: Admin, worker: Connection) -> None:
-    old, new = await lose(admin, worker, held)
-    assert not await is_behind_fence(worker, old)
-    assert await is_behind_fence(worker, new)
-
-
-@guards("owner of fence_many in lease/lease.sql")
-@over(HELD)
+@guards(*in_lease_files("owner", "fence"))
+@over(CAPTURE)
 async def test_of_many_rows_only_those_that_are_ours_are_fenced(held: Held, admin: Admin, worker: Connection) -> None:
     old, new = await lose(admin, worker, held)
-    assert await fence_many(worker, [old]) == frozenset()
-    assert await fence_many(worker, [new]) == {new.key}
+    assert await fence_rows(worker, [old]) == frozenset()
+    assert await fence_rows(worker, [new]) == {new.key}
 
 
-@guards("owner of settle in lease/lease.sql")
+@guards(*in_lease_files("owner", "settle_"))
 @over(HELD)
 async def test_whoever_lost_a_row_does_not_settle_it(held: Held, admin: Admin, worker: Connection) -> None:
     old, new = await lose(admin, worker, held)
     before = row_of(admin, new)
-    await settle_many(worker, [old], held.end)
-    assert row_of(admin, new) == before
+    statements = held.table.statements
+    for name in statements.statements:
+        if name.startswith("settle"):
+            given = {key: [None] for key in re.findall(r"%\((\w+)\)", statements.statements[name])}
+            del given["keys"], given["owners"]
+            await settle_rows(worker, [old], getattr(statements, name), **{**given, **held.shape.constants})
+            assert row_of(admin, new) == before, name
 
 
-@guards("owner of find_settled in lease/lease.sql")
+@guards(*in_lease_files("owner", "find_settled"))
 @over(HELD)
 async def test_what_somebody_else_settled_is_no_success_of_ours(held: Held, admin: Admin, worker: Connection) -> None:
     old, new = await lose(admin, worker, held)
-    assert await settle_many(worker, [new], held.end) == {new.key}
+    assert await held.shape.settle(worker, [new]) == {new.key}
     assert await find_settled(worker, [old]) == frozenset()
     assert await find_settled(worker, [new]) == {new.key}
 
 
-@guards("owner of release in lease/lease.sql")
+@guards(*in_lease_files("owner", "release"), "owner of requeue in jobs/lease.sql")
 @over(HELD)
 async def test_whoever_lost_a_row_does_not_hand_it_back(held: Held, admin: Admin, worker: Connection) -> None:
     old, new = await lose(admin, worker, held)
     before = row_of(admin, new)
-    await release(worker, [old])
+    await held.shape.release(worker, [old])
     assert row_of(admin, new) == before
 
 
 # The lease: nobody waits ----------------------------------------------------------------------------------------------
 
 
-@guards("skip locked of claimable in lease/lease.sql")
+@guards(*in_lease_files("skip locked", "claim"))
 @over(HELD)
 async def test_a_claim_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
     with looked_at(admin, name_of(held)):
         assert len(await hold(worker, held)) == 1
 
 
-@guards("skip locked of claim_expired in lease/lease.sql")
+@guards(*in_lease_files("skip locked", "find_next"))
+@over(["post", "capture"])
+async def test_finding_the_next_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
+    with looked_at(admin, name_of(held)):
+        assert await find_next(worker, held.table) is not None
+
+
+@guards(*in_lease_files("skip locked", "claim_expired"))
 @over(RECLAIMED)
 async def test_taking_over_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
     assert len(await hold(worker, held)) == 2
     move_clock(admin, LEASE + 1)
     with looked_at(admin, name_of(held)):
-        taken = await claim_expired(worker, held.table, "worker-1", lease_seconds=LEASE, max_starts=100, limit=2)
+        taken = await claim_expired_rows(worker, held.table, "worker-1", lease_seconds=LEASE, max_starts=100, limit=2)
     assert len(taken) == 1
 
 
-@guards("skip locked of sweep in lease/lease.sql")
-@over(RETURNED)
+@guards(*in_lease_files("skip locked", "sweep"))
+@over(SWEPT)
 async def test_a_sweep_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
     assert len(await hold(worker, held)) == 2
     move_clock(admin, LEASE + 1)
     with looked_at(admin, name_of(held)):
-        assert len(await sweep(worker, held.table)) == 1
+        assert len(await held.shape.sweep(worker)) == 1
 
 
-@guards("skip locked of quarantine in lease/lease.sql")
-@over(POISONED)
+@guards(*in_lease_files("skip locked", "quarantine"))
+@over(RECLAIMED)
 async def test_a_quarantine_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
     assert len(await hold(worker, held)) == 2
     move_clock(admin, LEASE + 1)
     with looked_at(admin, name_of(held)):
-        assert len(await quarantine(worker, held.table, max_starts=1)) == 1
+        assert len(await quarantine_rows(worker, held.table, max_starts=1)) == 1
 
 
-@guards("skip locked of renew in lease/lease.sql")
+@guards(*in_lease_files("skip locked", "renew"))
 @over(HELD)
 async def test_a_beat_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
     leases = await hold(worker, held)
     with looked_at(admin, name_of(held)):
-        beat = await renew(worker, leases, lease_seconds=LEASE)
-    assert (len(beat.renewed), len(beat.busy), len(beat.lost)) == (1, 1, 0)
+        beat = await renew_leases(worker, leases, lease_seconds=LEASE)
+    assert (len(beat.renewed), len(beat.skipped), len(beat.lost)) == (1, 1, 0)
 
 
 # Jobs -----------------------------------------------------------------------------------------------------------------
@@ -330,14 +322,7 @@ async def test_whoever_lost_a_job_is_not_done_with_it(jobs: JobActions) -> None:
     assert jobs.columns("status", "lease_owner") == [("running", new.owner)]
 
 
-@guards("owner of requeue in jobs/queries.sql")
-async def test_whoever_lost_a_job_does_not_put_it_back(jobs: JobActions) -> None:
-    old, new = await lose_job(jobs)
-    await job_store.release(jobs.worker, [old])
-    assert jobs.columns("status", "lease_owner", "starts") == [("running", new.owner, 2)]
-
-
-@guards("owner of mark_failed in jobs/queries.sql")
+@guards("owner of mark_failed in jobs/lease.sql")
 async def test_whoever_lost_a_job_does_not_fail_it(jobs: JobActions) -> None:
     old, new = await lose_job(jobs)
     async with jobs.worker.transaction():
@@ -345,7 +330,7 @@ async def test_whoever_lost_a_job_does_not_fail_it(jobs: JobActions) -> None:
     assert jobs.columns("status", "lease_owner") == [("running", new.owner)]
 
 
-@guards("owner of retry_or_dead_letter in jobs/queries.sql")
+@guards("owner of retry_or_dead_letter in jobs/lease.sql")
 async def test_whoever_did_not_fail_a_job_does_not_decide_what_follows(jobs: JobActions) -> None:
     old, new = await lose_job(jobs)
     async with jobs.worker.transaction():
@@ -355,7 +340,7 @@ async def test_whoever_did_not_fail_a_job_does_not_decide_what_follows(jobs: Job
     assert jobs.columns("status") == ["queued"]
 
 
-@guards("owner of record_progress in jobs/queries.sql")
+@guards("owner of record_progress in jobs/lease.sql")
 async def test_whoever_lost_a_job_makes_no_progress_with_it(jobs: JobActions) -> None:
     old, _ = await lose_job(jobs)
     assert not await job_store.record_progress(jobs.worker, old, "nearly", 99)
@@ -426,40 +411,16 @@ async def lose_message(admin: Admin, worker: Connection) -> tuple[Lease, Lease]:
     admin.execute(HELD["message"].put)
     old, *_ = await hold_messages(worker)
     move_clock(admin, LEASE + 1)
-    assert await message_store.sweep_messages(worker, OUTBOX, max_starts=10) == 2
+    assert len(await message_store.sweep_messages(worker, OUTBOX, max_starts=10)) == 2
     (new,) = (lease for lease in await hold_messages(worker) if lease.key == old.key)
     return old, new
 
 
-@guards("owner of mark_called in outbox/queries.sql")
+@guards("owner of mark_called in outbox/lease.sql")
 async def test_whoever_lost_a_message_does_not_call_its_transport(admin: Admin, worker: Connection) -> None:
     old, new = await lose_message(admin, worker)
     assert await message_store.mark_called(worker, OUTBOX, [old]) == frozenset()
     assert row_of(admin, new)["called_at"] is None
-
-
-@guards("owner of release_messages in outbox/queries.sql")
-async def test_whoever_lost_a_message_does_not_hand_it_back(admin: Admin, worker: Connection) -> None:
-    old, new = await lose_message(admin, worker)
-    before = row_of(admin, new)
-    await message_store.release_messages(worker, OUTBOX, [old])
-    assert row_of(admin, new) == before
-
-
-@guards("skip locked of claim_messages in outbox/queries.sql")
-async def test_a_claim_of_messages_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
-    admin.execute(HELD["message"].put)
-    with looked_at(admin, "duly.outbox"):
-        assert len(await hold_messages(worker)) == 1
-
-
-@guards("skip locked of sweep_messages in outbox/queries.sql")
-async def test_a_sweep_of_messages_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
-    admin.execute(HELD["message"].put)
-    assert len(await hold_messages(worker)) == 2
-    move_clock(admin, LEASE + 1)
-    with looked_at(admin, "duly.outbox"):
-        assert await message_store.sweep_messages(worker, OUTBOX, max_starts=10) == 1
 
 
 @guards("skip locked of resend_uncertain in outbox/queries.sql")
@@ -467,7 +428,7 @@ async def test_sending_again_passes_over_what_is_looked_at(admin: Admin, worker:
     admin.execute(HELD["message"].put)
     await message_store.mark_called(worker, OUTBOX, await hold_messages(worker))
     move_clock(admin, LEASE + 1)
-    assert await message_store.sweep_messages(worker, OUTBOX, max_starts=10) == 2
+    assert len(await message_store.sweep_messages(worker, OUTBOX, max_starts=10)) == 2
     with looked_at(admin, "duly.outbox", "status = 'uncertain'"):
         assert await message_store.resend_uncertain(worker, OUTBOX, ["test"], max_starts=10) == 1
 
@@ -552,13 +513,13 @@ async def test_closing_sessions_passes_over_what_is_looked_at(admin: Admin, work
 @guards("owner of add_further_days in apps/ingest/settlement.sql")
 async def test_only_who_settled_a_session_adds_its_further_days(admin: Admin, worker: Connection) -> None:
     admin.execute("insert into schedule_ingest.capture_session (user_id, closed_at) values (42, duly.clock())")
-    (lease,) = await claim(worker, HELD["capture"].table, "worker-1", lease_seconds=LEASE)
+    (lease,) = await claim_rows(worker, HELD["capture"].table, "worker-1", lease_seconds=LEASE)
     seen = canonicalize({"schedule_date": "2026-09-07", "entries": []})
     step = apply_capture(Day(42, seen.schedule_date), lease.key, seen, summary_threshold=3)
     taken = SettledCapture(lease, step, seen.payload, {}, [canonicalize({"schedule_date": "2026-09-08"})])
     lost = replace(taken, lease=Lease(lease.table, "worker-2/lost", lease.row, lease.sent_at))
     assert await SettlementTables().add_further_days(worker, [taken]) == 0  # not settled yet
-    await settle_many(worker, [lease], "done")
+    await HELD["capture"].shape.settle(worker, [lease])
     assert await SettlementTables().add_further_days(worker, [lost]) == 0
     assert await SettlementTables().add_further_days(worker, [taken]) == 1
     assert await SettlementTables().add_further_days(worker, [taken]) == 0  # it is there

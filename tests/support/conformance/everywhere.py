@@ -20,6 +20,7 @@ from tests.fast.lease.test_lease import (
     test_renewals_are_hot,
     test_renewing_keeps_a_lease_and_not_renewing_loses_it,
     test_rows_come_in_the_order_they_are_due_and_never_early,
+    test_two_batches_that_meet_in_the_middle_from_both_ends_never_deadlock,
     test_two_settles_of_the_same_batch_at_once_both_succeed_and_settle_once,
 )
 from tests.full.lease.test_plans import test_no_statement_scans_the_table
@@ -46,6 +47,7 @@ __all__ = [
     "test_renewals_are_hot",
     "test_renewing_keeps_a_lease_and_not_renewing_loses_it",
     "test_rows_come_in_the_order_they_are_due_and_never_early",
+    "test_two_batches_that_meet_in_the_middle_from_both_ends_never_deadlock",
     "test_two_settles_of_the_same_batch_at_once_both_succeed_and_settle_once",
     "workers",
 ]

@@ -1,51 +1,174 @@
-"""The lease tables of the conformance tests: two of different shape that only tests use, and the outbox."""
+"""The lease tables of the conformance tests: two of different shape that only tests use, and every one of ours."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import LiteralString
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, LiteralString
 
 from psycopg import sql
 
-from duly.lease.operations import LeaseTable
+from duly.apps.ingest.states import CAPTURE_MACHINE, capture_session
+from duly.apps.posts.states import POST, POST_MACHINE
+from duly.apps.scheduler.states import PLAN
+from duly.db.queries import load_queries
+from duly.db.rows import Connection
+from duly.jobs import JOB, JOB_MACHINE, repository
+from duly.jobs.model import TypeInQueue
+from duly.lease.operations import Lease, LeaseTable, claim_rows, release_rows, settle_rows, sweep_rows
 from duly.lease.state_machine import StateMachine, render_state_machine
 from duly.outbox import OUTBOX, OUTBOX_MACHINE
+from duly.outbox.repository import claim_messages, sweep_messages
+from duly.outbox.states import NOTIFICATION_MACHINE, MessageTable, notification_table
+
+MANY_STARTS = 1000
+LEASE = 60.0
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A lease table with its state machine, an end state, and the values that its rows require."""
+    """A lease table with its state machine, and what tests must know of it.
+
+    The methods do what a worker does with the table. Where its package runs a statement by a function of its own, a
+    subclass calls that, so that the tests try what runs.
+    """
 
     table: LeaseTable
     machine: StateMachine
     end: str
-    note: str = "note"  # a text column that an owner may write
+    settling: str = "settle"  # the statement that brings a row to `end`
+    constants: Mapping[str, object] = field(default_factory=dict[str, object])  # its parameters beside the note
+    nulls: Sequence[str] = ()  # its columns beside the note, which get no values
+    note: str = "note"  # a column that an owner may write with it
     poison: str = "poison"  # a text that this column refuses
+    blank: str | None = None  # what is written into it without a note
+    due: str = "due_at"
+    key_type: str = "uuid"
+    renewed: Sequence[str] = ("lease_expires_at",)  # the columns that renewing writes
+    cancel: str | None = None  # a column that is not null when cancellation was requested
+    quarantined: str | None = None  # the state of a row that was started too often
+    keeps_due: bool = True  # does a row that is swept keep its due time?
+    planned_elsewhere: Sequence[str] = ()  # statements whose plans are held in tests of the package
     required: Mapping[str, str] = field(default_factory=dict[str, str])  # values of columns without a default
     beside: Mapping[str, LiteralString] = field(default_factory=dict[str, LiteralString])  # SQL to set with a state
 
     def __str__(self) -> str:
         return self.machine.name
 
+    @property
+    def state(self) -> str:
+        """The column of the state."""
+        return self.machine.state
+
+    @property
+    def ready(self) -> str:
+        """The state of a row that can be claimed."""
+        return self.machine.initial[0]
+
+    @property
+    def held(self) -> str:
+        """The state of a row that has an owner."""
+        assert self.machine.held
+        return self.machine.held
+
+    @property
+    def owner(self) -> str:
+        """The column of the owner."""
+        assert self.machine.owner
+        return self.machine.owner
+
     def become(self, state: str) -> sql.Composed:
         """Return the SET clause that changes the state, with what the table requires beside it."""
         beside = self.beside.get(state, "")
         return sql.SQL("{} = {}{}").format(
-            sql.Identifier(self.table.state), sql.Literal(state), sql.SQL(", " + beside if beside else "")
+            sql.Identifier(self.state), sql.Literal(state), sql.SQL(", " + beside if beside else "")
         )
+
+    async def claim(self, connection: Connection, worker_id: str, *, lease_seconds: float, limit: int) -> list[Lease]:
+        """Claim due rows."""
+        return await claim_rows(connection, self.table, worker_id, lease_seconds=lease_seconds, limit=limit)
+
+    async def sweep(self, connection: Connection, limit: int = 100) -> list[Any]:
+        """Make expired rows claimable again; returns their keys."""
+        return [row[self.table.key] for row in await sweep_rows(connection, self.table, limit=limit)]
+
+    async def settle(
+        self, connection: Connection, leases: Sequence[Lease], notes: Sequence[str] | None = None
+    ) -> frozenset[Any]:
+        """Bring rows to their end, with a note each; returns the keys of those that we settled."""
+        nothing = [None for _ in leases]
+        note = self.encode(notes) if notes else [self.blank for _ in leases]
+        columns: dict[str, object] = {self.note: note, **dict.fromkeys(self.nulls, nothing)}
+        return await settle_rows(
+            connection, leases, getattr(self.table.statements, self.settling), **columns, **self.constants
+        )
+
+    def encode(self, notes: Sequence[str]) -> list[str]:
+        """Return notes as the statement takes them."""
+        return list(notes)
+
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> object:
+        """Release rows unfinished."""
+        return await release_rows(connection, leases)
+
+
+@dataclass(frozen=True)
+class JobShape(Shape):
+    """Jobs: a claim names types in queues, a release and a sweep requeue them; their results are the notes."""
+
+    async def claim(self, connection: Connection, worker_id: str, *, lease_seconds: float, limit: int) -> list[Lease]:
+        """Claim due jobs."""
+        types = [TypeInQueue("default", "work")]
+        return await repository.claim_jobs(connection, worker_id, types, lease_seconds=lease_seconds, limit=limit)
+
+    async def sweep(self, connection: Connection, limit: int = 100) -> list[Any]:
+        """Fail jobs whose leases have expired, and requeue them."""
+        async with connection.transaction():
+            return [row["key"] for row in await repository.sweep_jobs(connection, limit=limit)]
+
+    async def settle(
+        self, connection: Connection, leases: Sequence[Lease], notes: Sequence[str] | None = None
+    ) -> frozenset[Any]:
+        """Settle succeeded jobs."""
+        return await repository.settle_done(connection, leases, notes or [None] * len(leases))
+
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> object:
+        """Requeue jobs."""
+        return await repository.release_jobs(connection, leases)
+
+
+@dataclass(frozen=True)
+class MessageShape(Shape):
+    """Messages: a claim names channels, and the sweep decides what an expired lease means."""
+
+    channel: str = "console"
+
+    @property
+    def messages(self) -> MessageTable:
+        """The table, as one of messages."""
+        assert isinstance(self.table, MessageTable)
+        return self.table
+
+    async def claim(self, connection: Connection, worker_id: str, *, lease_seconds: float, limit: int) -> list[Lease]:
+        """Claim due messages."""
+        return await claim_messages(
+            connection, self.messages, worker_id, [self.channel], lease_seconds=lease_seconds, limit=limit
+        )
+
+    async def sweep(self, connection: Connection, limit: int = 100) -> list[Any]:
+        """Make messages that were not sent pending again."""
+        return await sweep_messages(connection, self.messages, max_starts=MANY_STARTS, limit=limit)
+
+
+@dataclass(frozen=True)
+class CaptureShape(Shape):
+    """Capture sessions: their results are the notes."""
+
+    def encode(self, notes: Sequence[str]) -> list[str]:
+        """Return results: an object for a note, and for a poisonous one an array, which is refused."""
+        return [note if note == self.poison else f'{{"note": "{note}"}}' for note in notes]
 
 
 PARCEL = Shape(
-    table=LeaseTable(
-        qualified_name=("conformance", "parcel"),
-        state="status",
-        ready="WAITING",
-        held="CARRIED",
-        owner="carrier",
-        until="carried_until",
-        due="due_at",
-        expired="returned",
-        cancel="cancel_requested_at",
-    ),
+    table=LeaseTable(("conformance", "parcel"), load_queries(__file__, "parcel.sql")),
     machine=StateMachine(
         name="parcel",
         table=("conformance", "parcel"),
@@ -57,23 +180,12 @@ PARCEL = Shape(
         actor="coalesce(settled_by, carrier)",
     ),
     end="DELIVERED",
+    renewed=("carried_until",),
+    cancel="cancel_requested_at",
 )
 
 VISIT = Shape(
-    table=LeaseTable(
-        qualified_name=("conformance", "visit"),
-        key="number",
-        key_type="bigint",
-        state="state",
-        ready="pending",
-        held="processing",
-        owner="locked_by",
-        since="locked_at",
-        due="created_at",
-        expired="reclaimed",
-        quarantine_state="failed",
-        quarantine_columns=(("error", "started too often"),),
-    ),
+    table=LeaseTable(("conformance", "visit"), load_queries(__file__, "visit.sql"), key="number"),
     machine=StateMachine(
         name="visit",
         table=("conformance", "visit"),
@@ -87,17 +199,23 @@ VISIT = Shape(
         detail="jsonb_build_object('progress', progress)",
     ),
     end="done",
+    due="created_at",
+    key_type="bigint",
+    renewed=("locked_at", "lease_seconds"),
+    quarantined="failed",
     beside={"failed": "error = 'because'"},
 )
 
 UNHELD: LiteralString = "lease_owner = null, lease_expires_at = null"
-MESSAGE = Shape(
+MESSAGE = MessageShape(
     table=OUTBOX,
     machine=OUTBOX_MACHINE,
     end="sent",
+    settling="settle_sent",
+    planned_elsewhere=("claim",),
     note="receipt",
     poison="x" * 2049,
-    required={"channel": "console", "recipient": "anna", "kind": "reminder", "payload": "{}"},
+    required={"channel": "console", "kind": "reminder", "payload": "{}"},
     beside={
         "pending": UNHELD + ", called_at = null",
         "sending": "lease_owner = 'anybody', lease_expires_at = duly.clock()",
@@ -106,8 +224,96 @@ MESSAGE = Shape(
         "uncertain": UNHELD + ", called_at = duly.clock()",
     },
 )
-SHAPES = (PARCEL, VISIT, MESSAGE)
+NOTIFICATION = MessageShape(
+    table=notification_table(),
+    machine=NOTIFICATION_MACHINE,
+    end="sent",
+    settling="settle_sent",
+    planned_elsewhere=("claim",),
+    key_type="text",
+    note="receipt",
+    poison="x" * 2049,
+    channel="telegram",
+    required={
+        "schedule_date": "2026-11-17",
+        "source_session_id": "00000000-0000-0000-0000-00000000000a",
+        "notification_type": "summary",
+        "message": "Nothing is as it was",
+        "event_ids": "[]",
+    },
+)
+JOBS = JobShape(
+    table=JOB,
+    machine=JOB_MACHINE,
+    end="succeeded",
+    settling="settle_done",
+    note="result",
+    poison="x" * (1024 * 1024 + 1),
+    due="run_at",
+    cancel="cancel_requested_at",
+    keeps_due=False,
+    required={
+        "org_id": "00000000-0000-0000-0000-00000000000a",
+        "type": "work",
+        "backoff_policy": "none",
+        "max_attempts": "1000",
+    },
+)
+POSTS = Shape(  # documents of the first version, which may be due at any time
+    table=POST,
+    machine=replace(POST_MACHINE, held="PROCESSING", owner="lease_owner"),
+    end="RELEASED",
+    settling="settle_released",
+    nulls=("ai",),
+    note="ai_error",
+    poison="no code",
+    due="release_time",
+    required={"author_id": "anna", "legacy": "{}"},
+)
+PLANS = Shape(
+    table=PLAN,
+    machine=StateMachine(  # plans have no machine in the database; this names their states for the tests
+        name="plan",
+        table=("scheduler", "job_plans"),
+        key="job_id",
+        state="state",
+        initial=("waiting",),
+        edges={"waiting": ("planning",), "planning": ("waiting", "stuck")},
+        held="planning",
+        owner="lease_owner",
+    ),
+    end="stuck",
+    settling="settle_stuck",
+    note="last_error",
+    poison="x" * 2049,
+    blank="because",
+    due="plan_at",
+    key_type="bigint",
+    quarantined="stuck",
+)
 
+
+def captures(due: str = "closed_at", **required: str) -> CaptureShape:
+    """Return sessions as a worker sees them that claims by this column."""
+    return CaptureShape(
+        table=capture_session(due=due),
+        machine=CAPTURE_MACHINE,
+        end="done",
+        settling="settle_done",
+        constants={"canonicalizer": 1},
+        nulls=("user_id", "schedule_date", "version", "payload", "payload_hash"),
+        note="result",
+        poison="[]",
+        due=due,
+        renewed=("locked_at", "lease_seconds"),
+        quarantined="failed",
+        required={"user_id": "42", **required},
+    )
+
+
+CAPTURES = captures()
+SHAPES = (PARCEL, VISIT, MESSAGE)
+EVERY_SHAPE = (*SHAPES, JOBS, POSTS, CAPTURES, PLANS, NOTIFICATION)
 TABLES = """
 create schema conformance;
 grant usage on schema conformance to duly_worker;
@@ -153,6 +359,10 @@ grant select, insert, update on conformance.parcel, conformance.visit to duly_wo
 -- What a worker writes beside settling; the key makes it idempotent.
 create table conformance.receipt (key text primary key, written_by text not null);
 grant select, insert on conformance.receipt to duly_worker;
+
+-- Messages of one recipient are sent in order; here each has a recipient of its own.
+alter table duly.outbox alter recipient set default 'person ' || gen_random_uuid();
+alter table schedule_ingest.schedule_notification alter user_id set default (random() * 1e12)::bigint;
 """
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from duly.db.rows import Connection
 from duly.executors.call import Call, executor_for
-from duly.lease.operations import Lease, settle_many
+from duly.lease.operations import Lease
 from duly.lease.work import Finished, StopSignal, Tuning, Work
 from duly.outcomes import Cancelled, Done, Failed, GiveUp
 from tests.support.conformance.tables import Shape
@@ -215,7 +215,7 @@ class ConformanceWork(Work):
         """Settle every row into its end state, with the outcome in its note."""
         leases = [lease for lease, _ in finished]
         notes = [format_outcome(outcome) for _, outcome in finished]
-        return await settle_many(connection, leases, self.shape.end, {"note": ("text", notes)})
+        return await self.shape.settle(connection, leases, notes)
 
 
 def format_outcome(outcome: object) -> str:

@@ -58,7 +58,9 @@ async def make_jobs(random: Random, jobs: JobActions, pool: Pool) -> None:
         owner, several = random.choice(NAMES), random.randint(0, 3)
         lease = random.choice([LEASE, 10_000.0])
         held = (
-            await repository.claim(jobs.worker, owner, JOB_TYPES, lease_seconds=lease, limit=several) if several else []
+            await repository.claim_jobs(jobs.worker, owner, JOB_TYPES, lease_seconds=lease, limit=several)
+            if several
+            else []
         )
         for one in held:
             await random.choice([finish, fail, snooze, keep, keep])(jobs, one)
@@ -98,7 +100,7 @@ async def take(jobs: JobActions, hired: list[Hired]) -> set[UUID]:
         job_types = [job_type for job_type in JOB_TYPES if f"ledger:{job_type.queue}/{job_type.type}" in each.job_types]
         if job_types:
             async with jobs.worker.transaction(force_rollback=True):
-                leases = await repository.claim(jobs.worker, each.name, job_types, lease_seconds=LEASE, limit=1)
+                leases = await repository.claim_jobs(jobs.worker, each.name, job_types, lease_seconds=LEASE, limit=1)
             taken |= {lease.key for lease in leases}
     return taken
 

@@ -6,7 +6,7 @@ from duly.apps.posts.explain import PostReason, explain
 from duly.apps.posts.repository import ADMIN_VIEWER
 from duly.apps.posts.states import POST
 from duly.db.pool import Pool
-from duly.lease.operations import claim
+from duly.lease.operations import claim_rows
 from tests.support.explain.staff import NAMES, begin_anew, free_of, hire_some, locking_some
 from tests.support.posts.actions import HOURS, LEASE, PostActions
 
@@ -33,7 +33,7 @@ async def check_posts(seed: int, posts: PostActions, pool: Pool) -> set[PostReas
         taken: set[object] = set()
         for each in free_of(hired, posts.values(RUNNING)):
             async with posts.worker.transaction(force_rollback=True):
-                leases = await claim(posts.worker, POST, each.name, lease_seconds=LEASE)
+                leases = await claim_rows(posts.worker, POST, each.name, lease_seconds=LEASE)
             taken |= {lease.key for lease in leases}
         found = {key: await explain(pool, ADMIN_VIEWER, key) for key in posts.columns("id")}
     for key, each in found.items():

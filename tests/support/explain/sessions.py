@@ -7,7 +7,7 @@ from duly.apps.ingest.explain import SessionReason, explain
 from duly.apps.ingest.repository import SessionTables
 from duly.apps.ingest.states import capture_session
 from duly.db.pool import Pool
-from duly.lease.operations import claim
+from duly.lease.operations import claim_rows
 from tests.support.explain.staff import NAMES, begin_anew, free_of, hire_some, locking_some
 from tests.support.ingest.actions import ANNA, LEASE, CaptureActions
 
@@ -30,7 +30,7 @@ async def check_sessions(seed: int, captures: CaptureActions, pool: Pool) -> set
         captures.advance_clock(random.choice([0, 1, 30]))
         if random.random() < 0.5:
             lease = random.choice([LEASE, 10_000.0])
-            leases = await claim(captures.worker, SESSIONS, random.choice(NAMES), lease_seconds=lease)
+            leases = await claim_rows(captures.worker, SESSIONS, random.choice(NAMES), lease_seconds=lease)
             if random.random() < 0.3:
                 await captures.finish(leases)
         captures.advance_clock(random.choice([0, 0, LEASE + 1]))
@@ -41,7 +41,7 @@ async def check_sessions(seed: int, captures: CaptureActions, pool: Pool) -> set
         taken: set[object] = set()
         for each in free_of(hired, captures.values(RUNNING)):
             async with captures.worker.transaction(force_rollback=True):
-                leases = await claim(captures.worker, SESSIONS, each.name, lease_seconds=LEASE)
+                leases = await claim_rows(captures.worker, SESSIONS, each.name, lease_seconds=LEASE)
             taken |= {lease.key for lease in leases}
         closed = await closed_as_idle(captures)
         found = {key: await explain(pool, None, key) for key in captures.columns("id")}

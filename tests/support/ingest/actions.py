@@ -19,6 +19,10 @@ from tests.support.actions import Actions, Admin, Connection
 __all__ = ["ANNA", "LEASE", "SCHEMA", "Admin", "CaptureActions", "Connection", "read_session"]
 
 SCHEMA = "schedule_ingest"
+TOO_MANY_STARTS = (
+    "It was started too often: each time the worker ended before the session did. Look at the workers' logs, then "
+    "send the day again."
+)
 LEASE = 60.0
 ANNA = 42
 SAMPLE = ROOT / "fixtures" / "sample_schedule.json"

@@ -41,7 +41,7 @@ class JobActions(Actions):
 
     async def claim(self, *job_types: TypeInQueue, limit: int = 1, lease_seconds: float = LEASE) -> list[Lease]:
         """Claim under the name that every container gives its worker."""
-        return await repository.claim(
+        return await repository.claim_jobs(
             self.worker, "worker-1", job_types or (JOB_TYPE,), lease_seconds=lease_seconds, limit=limit
         )
 
@@ -53,7 +53,7 @@ class JobActions(Actions):
     async def sweep(self, **options: Any) -> int:
         """Take back jobs whose leases expired, in one transaction."""
         async with self.worker.transaction():
-            return await repository.sweep(self.worker, **options)
+            return len(await repository.sweep_jobs(self.worker, **options))
 
     async def steer(
         self, act: Callable[..., Awaitable[T]], which: UUID | DeadLetterFilter, *arguments: object, **options: object

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from duly.apps.posts.states import POST
-from duly.lease.operations import Lease, claim, settle_many, sweep
+from duly.lease.operations import Lease, claim_rows, settle_rows, sweep_rows
 from tests.support.actions import Actions, Admin, Connection
 
 __all__ = ["HOURS", "LEASE", "Admin", "Connection", "PostActions"]
@@ -60,15 +60,21 @@ class PostActions(Actions):
 
     async def claim(self, limit: int = 1, lease_seconds: float = LEASE, owner: str = "worker-1") -> list[Lease]:
         """Claim under the name that every container gives its worker."""
-        return await claim(self.worker, POST, owner, lease_seconds=lease_seconds, limit=limit)
+        return await claim_rows(self.worker, POST, owner, lease_seconds=lease_seconds, limit=limit)
 
     async def release(self, *leases: Lease) -> frozenset[UUID]:
         """Release posts unread."""
-        return await settle_many(self.worker, leases, "RELEASED", {"ai_error": ("text", ["AI_FAILED"] * len(leases))})
+        return await settle_rows(
+            self.worker,
+            leases,
+            POST.statements.settle_released,
+            ai=[None] * len(leases),
+            ai_error=["AI_FAILED"] * len(leases),
+        )
 
     async def sweep(self) -> int:
         """Take back posts whose leases expired."""
-        return len(await sweep(self.worker, POST))
+        return len(await sweep_rows(self.worker, POST))
 
 
 def digest_of(caption: str) -> bytes:

@@ -24,7 +24,7 @@ from duly.apps.ingest.settlement import SettledCapture, SettlementTables
 from duly.apps.ingest.table_support import TableSupport
 from duly.db.rows import Connection
 from duly.errors import Conflict
-from duly.lease.operations import Lease, fence_many, find_settled
+from duly.lease.operations import Lease, fence_rows, find_settled
 from duly.logging import get_log
 
 Report = Callable[[Lease, SessionReport, str | None], None]  # called with what came of a session, and its outcome
@@ -57,7 +57,7 @@ class CaptureRecorder:
     async def record(self, connection: Connection, captures: Sequence[ReadCapture]) -> frozenset[UUID]:
         """Record sessions, all or none; return those that are, or were before, settled by us."""
         leases = [each.lease for each in captures]
-        ours = await fence_many(connection, leases)
+        ours = await fence_rows(connection, leases)
         settled_before = frozenset[UUID]() if len(ours) == len(leases) else await find_settled(connection, leases)
         for lease in leases:
             if lease.key not in ours | settled_before:

@@ -12,10 +12,11 @@ from duly.apps.ingest.notifications import CaptureNotification, Event
 from duly.apps.ingest.pages import further_session_id
 from duly.apps.ingest.repository import to_json
 from duly.apps.ingest.states import DEFAULT_SCHEMA, States
+from duly.crashpoint import crashpoint
 from duly.db.advisory import advisory_key
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, execute, find_value, get_rows
-from duly.lease.operations import Lease, settle_with
+from duly.lease.operations import Lease, keys_and_owners, single_table_of_rows
 
 SQL = load_queries(__file__, "settlement.sql")
 
@@ -87,23 +88,22 @@ class SettlementTables:
 
     async def settle_captures(self, connection: Connection, captures: Sequence[SettledCapture]) -> Mapping[UUID, bool]:
         """Settle sessions and write the versions of changed days; return for each whether it wrote a version."""
-        columns = {"result": ("jsonb", [to_json(each.result) for each in captures])}
-        values = {
-            "user_id": ("bigint", [each.day.user_id for each in captures]),
-            "schedule_date": ("date", [each.day.schedule_date for each in captures]),
-            "version": ("integer", [each.day.version if each.change.has_new_version else None for each in captures]),
-            "payload": ("jsonb", [to_json(each.payload) if each.change.has_new_version else None for each in captures]),
-            "payload_hash": ("text", [each.day.payload_hash for each in captures]),
-        }
-        rows = await settle_with(
+        leases = [each.lease for each in captures]
+        crashpoint("before_settle")
+        rows = await get_rows(
             connection,
-            [each.lease for each in captures],
-            self.states.done,
-            columns,
-            values,
-            self.sql.settle_captures.as_string(None),
+            single_table_of_rows(leases).statements.settle_done,
+            **keys_and_owners(leases),
+            result=[to_json(each.result) for each in captures],
+            user_id=[each.day.user_id for each in captures],
+            schedule_date=[each.day.schedule_date for each in captures],
+            version=[each.day.version if each.change.has_new_version else None for each in captures],
+            payload=[to_json(each.payload) if each.change.has_new_version else None for each in captures],
+            payload_hash=[each.day.payload_hash for each in captures],
             canonicalizer=CANONICALIZER,
         )
+        if rows:
+            crashpoint("after_settle")
         return {row["key"]: row["is_versioned"] for row in rows}
 
     async def add_further_days(self, connection: Connection, captures: Sequence[SettledCapture]) -> int:

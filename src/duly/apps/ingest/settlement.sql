@@ -89,24 +89,6 @@ where exists (
         and known.old_value_hash = e.old_hash and known.new_value_hash = e.new_hash
 );
 
--- name: settle_captures
--- Continues a settle in the same statement: the version of a session is written exactly when the session is still ours to
--- settle. An existing version is left alone; the answer says which sessions wrote theirs.
-, versioned as (
-    insert into {schema}.schedule_version (
-        user_id, schedule_date, version, session_id, payload, payload_hash, created_at, canonicalizer
-    )
-    select g.user_id, g.schedule_date, g.version, g.key, g.payload, g.payload_hash, duly.clock(), %(canonicalizer)s
-    from settled
-    inner join given as g on g.key = settled.key
-    where g.version is not null
-    on conflict do nothing
-    returning session_id
-)
-select settled.key, versioned.session_id is not null as is_versioned
-from settled
-left join versioned on versioned.session_id = settled.key;
-
 -- name: has_version
 -- Whether a session wrote a version: tells a version of its own from one of another session.
 select version from {schema}.schedule_version where session_id = %(session_id)s;

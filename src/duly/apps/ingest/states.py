@@ -6,16 +6,16 @@ The schema and the names of the states are the installation's: a backend may own
 that reads no photographs claims those given as data (`given_at`).
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+from psycopg import sql
+
+from duly.db.queries import load_queries
 from duly.lease.operations import LeaseTable
 from duly.lease.state_machine import StateMachine
 
+SQL = load_queries(__file__, "lease.sql")
 DEFAULT_SCHEMA = "schedule_ingest"
-TOO_MANY_STARTS = (
-    "It was started too often: each time the worker ended before the session did. Look at the workers' logs, then "
-    "send the day again."
-)
 DEFAULT_LEASE_SECONDS = 300  # the default of LEASE_TIMEOUT_SECONDS
 # A lease owner that knows only the contract's columns writes no length; the next one writes LEASE_TIMEOUT_SECONDS.
 IS_LEASE_EXPIRED = (
@@ -43,21 +43,9 @@ def capture_session(
     lease_seconds: float = 300,
 ) -> LeaseTable:
     """Return the lease table of a schema; `lease_seconds` is assumed when an external owner wrote no length."""
-    return LeaseTable(
-        qualified_name=(schema, "capture_session"),
-        state="state",
-        ready=states.pending,
-        held=states.processing,
-        owner="locked_by",
-        since="locked_at",
-        default_lease_seconds=float(
-            lease_seconds
-        ),  # 300 and 300.0 are equal as cache keys, but render differently in SQL
-        due=due,
-        expired="reclaimed",
-        quarantine_state=states.failed,
-        quarantine_columns=(("error", TOO_MANY_STARTS),),
-    )
+    names = {name: sql.Literal(state) for name, state in asdict(states).items()}
+    statements = SQL.using(schema=schema, due=due, default_lease_seconds=sql.Literal(float(lease_seconds)), **names)
+    return LeaseTable((schema, "capture_session"), statements)
 
 
 def capture_machine(schema: str = DEFAULT_SCHEMA) -> StateMachine:

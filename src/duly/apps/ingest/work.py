@@ -33,7 +33,7 @@ from duly.db.rows import Connection
 from duly.errors import InvalidArgument
 from duly.executors.call import Call
 from duly.lease.crash_isolation import CrashIsolation
-from duly.lease.operations import Lease, quarantine, release, settle_many
+from duly.lease.operations import Lease, claim_expired_rows, claim_rows, quarantine_rows, release_rows, settle_rows
 from duly.lease.work import Finished, StopSignal, Tuning, Work
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp, Released, clean_text
@@ -125,7 +125,9 @@ class CaptureWork(Work):
             if not await self.permission.can_claim(connection):
                 return []
             await self.close_idle(connection)
-            leases = await super().claim(connection, worker_id, limit, keys)
+            leases = await claim_rows(
+                connection, self.table, worker_id, lease_seconds=self.tuning.lease_seconds, limit=limit, keys=keys
+            )
         self.reports.start(leases, is_only_work=self.is_only_work)
         return leases
 
@@ -142,9 +144,18 @@ class CaptureWork(Work):
         with self.permission.recording_refusals():
             if not await self.permission.can_claim(connection):
                 return []
-            kept, deferred = self.crash_isolation.split(await super().claim_expired(connection, worker_id, limit, keys))
+            claimed = await claim_expired_rows(
+                connection,
+                self.table,
+                worker_id,
+                lease_seconds=self.tuning.lease_seconds,
+                max_starts=self.tuning.max_starts,
+                limit=limit,
+                keys=keys,
+            )
+            kept, deferred = self.crash_isolation.split(claimed)
             if deferred:
-                await release(connection, deferred)
+                await release_rows(connection, deferred)
         if kept:
             self.reports.start(kept, is_only_work=self.is_only_work)
         return kept
@@ -154,20 +165,21 @@ class CaptureWork(Work):
         with self.permission.recording_refusals():
             if not await self.permission.can_claim(connection):
                 return 0
-            rows = await quarantine(connection, self.table, max_starts=self.tuning.max_starts, keys=keys)
+            rows = await quarantine_rows(connection, self.table, max_starts=self.tuning.max_starts, keys=keys)
             await self.recorder.notify(connection, [capture_failed(row["id"], row["error"]) for row in rows])
         for row in rows:
             self.reports.record_swept(row["id"], SessionReport(f"failed: {row['error']}"))
         return len(rows)
 
-    async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
         """Release sessions unread; their starts are not counted."""
-        released = await release(connection, leases)
+        released = await release_rows(connection, leases)
         for lease in leases:
             if lease.key in released:
                 self.reports.record(lease, self.release_reasons.pop(lease.key, RELEASED))
         self.reports.iterations.finish(leases)
         self.crash_isolation.note_ended([lease.key for lease in leases])
+        return released
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
@@ -237,7 +249,7 @@ class CaptureWork(Work):
         """Release what could not be settled for want of a privilege; where that fails too, the lease expires."""
         reason = await self.permission.explain(connection, len(leases))
         releasable = [lease for lease in leases if lease.owner not in self.permission.unreleasable_owners]
-        released = await release(connection, releasable) if releasable else frozenset[UUID]()
+        released = await release_rows(connection, releasable) if releasable else frozenset[UUID]()
         self.permission.forget(leases)
         for lease in leases:
             action = "released" if lease.key in released else "left until its lease expires"
@@ -247,8 +259,8 @@ class CaptureWork(Work):
     async def fail(self, connection: Connection, unread: Sequence[tuple[Lease, object]]) -> frozenset[UUID]:
         """Fail sessions with an error text, and notify the people who sent them; no day is changed."""
         errors = [clean_text(failure_text(outcome), MAX_ERROR_LENGTH) for _, outcome in unread]
-        settled = await settle_many(
-            connection, [lease for lease, _ in unread], self.options.states.failed, {"error": ("text", errors)}
+        settled = await settle_rows(
+            connection, [lease for lease, _ in unread], self.table.statements.settle_failed, error=errors
         )
         failed = [(lease, error) for (lease, _), error in zip(unread, errors, strict=True) if lease.key in settled]
         await self.recorder.notify(connection, [capture_failed(lease.key, error) for lease, error in failed])

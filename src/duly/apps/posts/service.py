@@ -17,7 +17,7 @@ from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.errors import DulyError, IllegalMove, InvalidArgument, KeyReused, NotFound, RequestIdReused
 from duly.lease import timeline
-from duly.lease.operations import sweep
+from duly.lease.operations import sweep_rows
 from duly.outcomes import Created, Creation, Existing
 from duly.paging import Page, build_page, checked_limit, decode_cursor
 from duly.storage import ObjectStore
@@ -103,7 +103,7 @@ async def repair(pool: Pool) -> int:
     repaired = 0
     while True:
         async with pool.transaction() as connection:
-            rows = await sweep(connection, POST, limit=SWEEP_BATCH)
+            rows = await sweep_rows(connection, POST, limit=SWEEP_BATCH)
         repaired += len(rows)
         if len(rows) < SWEEP_BATCH:
             return repaired

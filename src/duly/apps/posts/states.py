@@ -5,6 +5,7 @@ lease is valid, its caption is editable until it is claimed, and a released post
 after the claim however often it is renewed, so that no post is stuck for fifteen.
 """
 
+from duly.db.queries import load_queries
 from duly.lease.operations import LeaseTable
 from duly.lease.state_machine import StateMachine
 
@@ -12,17 +13,8 @@ TIMES = "new.created_at, new.updated_at, new.release_time, new.released_at, new.
 LEASE_ENDS = "new.lease_expires_at := least(new.lease_expires_at, new.processing_since + interval '10 minutes');"
 EVERY_CHANGE = ("new.version := old.version + 1;", "new.updated_at := duly.clock();")
 
-POST = LeaseTable(
-    qualified_name=("posts", "posts"),
-    state="status",
-    ready="PENDING",
-    held="PROCESSING",
-    owner="lease_owner",
-    until="lease_expires_at",
-    due="release_time",
-    expired="returned",
-    starts="process_attempts",
-)
+SQL = load_queries(__file__, "lease.sql")
+POST = LeaseTable(("posts", "posts"), SQL, starts="process_attempts")
 
 POST_MACHINE = StateMachine(
     name="post",

@@ -15,7 +15,7 @@ import orjson
 from duly.apps.posts import repository
 from duly.apps.posts.alerts import Alerts
 from duly.apps.posts.messages import texts_by_language
-from duly.apps.posts.model import MAX_ATTEMPTS, PostStatus
+from duly.apps.posts.model import MAX_ATTEMPTS
 from duly.apps.posts.reading import Analyzer, Mood, Reading, ReadingFailed, to_ai_error
 from duly.apps.posts.rules import MUSIC, PROVIDER, RULES_VERSION, fallback_reading
 from duly.apps.posts.states import POST
@@ -23,7 +23,7 @@ from duly.db.rows import Connection
 from duly.errors import DulyError, InvalidArgument, NotFound, TooLarge
 from duly.executors.call import Call
 from duly.lease.crash_isolation import CrashIsolation
-from duly.lease.operations import Lease, release, settle_many
+from duly.lease.operations import Lease, claim_rows, release_rows, settle_rows
 from duly.lease.work import Finished, StopSignal, Tuning, Work
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp
@@ -80,15 +80,19 @@ class PostWork(Work):
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[UUID] | None = None
     ) -> list[Lease]:
         """Claim due posts; of those started often keep one, and release the others without counting a start."""
-        kept, released = self.crash_isolation.split(await super().claim(connection, worker_id, limit, keys))
-        if released:
-            await release(connection, released)
+        claimed = await claim_rows(
+            connection, POST, worker_id, lease_seconds=self.tuning.lease_seconds, limit=limit, keys=keys
+        )
+        kept, deferred = self.crash_isolation.split(claimed)
+        if deferred:
+            await release_rows(connection, deferred)
         return kept
 
-    async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
         """Release leases without counting a start."""
-        await super().release(connection, leases)
+        released = await release_rows(connection, leases)
         self.crash_isolation.note_ended([lease.key for lease in leases])
+        return released
 
     def call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
         """Return the call that reads a post, or leaves it unread after too many starts."""
@@ -123,11 +127,13 @@ class PostWork(Work):
     async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[UUID]:
         """Release posts and notify their authors, once."""
         results = [result_from_outcome(lease, outcome) for lease, outcome in finished]
-        columns = {
-            "ai": ("jsonb", [orjson.dumps(each.reading.document()).decode() for each in results]),
-            "ai_error": ("text", [each.error for each in results]),
-        }
-        released = await settle_many(connection, [lease for lease, _ in finished], PostStatus.RELEASED, columns)
+        released = await settle_rows(
+            connection,
+            [lease for lease, _ in finished],
+            POST.statements.settle_released,
+            ai=[orjson.dumps(each.reading.document()).decode() for each in results],
+            ai_error=[each.error for each in results],
+        )
         if released:
             await repository.write_notices(connection, sorted(released), texts_by_language("released"))
         self.crash_isolation.note_ended([lease.key for lease, _ in finished])

@@ -233,6 +233,8 @@ async def find_expense(connection: Connection, user_id: UserScope, expense_id: i
 
 async def find_planning_inputs(connection: Connection, schedule_ids: Sequence[int]) -> Mapping[int, PlanningInput]:
     """Return the inputs for planning these schedules, by schedule id."""
+    if not schedule_ids:
+        return {}
     rows = await get_rows(connection, SQL.find_planning_inputs, schedule_ids=list(schedule_ids))
     return {row["schedule_id"]: PlanningInput(**row) for row in rows}
 

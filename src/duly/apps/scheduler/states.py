@@ -12,25 +12,12 @@ A worker creates the runs of a schedule ahead of their time while it holds the l
 schedule takes that lease away, so that runs of a former rule are never written.
 """
 
+from duly.db.queries import load_queries
 from duly.lease.operations import LeaseTable
 from duly.lease.state_machine import StateMachine
 
-UNPLANNABLE = "The worker died each time it planned this schedule. Check the worker logs, then edit or resume it."
-
-PLAN = LeaseTable(
-    qualified_name=("scheduler", "job_plans"),
-    state="state",
-    ready="waiting",
-    held="planning",
-    owner="lease_owner",
-    until="lease_expires_at",
-    due="plan_at",
-    expired="reclaimed",
-    key="job_id",
-    key_type="bigint",
-    quarantine_state="stuck",
-    quarantine_columns=(("last_error", UNPLANNABLE),),
-)
+SQL = load_queries(__file__, "lease.sql")
+PLAN = LeaseTable(("scheduler", "job_plans"), SQL, key="job_id")
 
 SCHEDULE_MACHINE = StateMachine(
     name="schedule",

@@ -22,7 +22,7 @@ from duly.apps.scheduler.reminder import reminder_payload
 from duly.apps.scheduler.states import PLAN
 from duly.db.rows import Connection, Row
 from duly.executors.call import Call
-from duly.lease.operations import Lease, settle_many
+from duly.lease.operations import Lease, claim_expired_rows, claim_rows, settle_rows
 from duly.lease.work import Finished, StopSignal, Tuning, Work
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp
@@ -47,13 +47,27 @@ class ScheduleWork(Work):
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
     ) -> list[Lease]:
         """Claim plans that are due, with the inputs for planning."""
-        return await with_inputs(connection, await super().claim(connection, worker_id, limit, keys))
+        leases = await claim_rows(
+            connection, PLAN, worker_id, lease_seconds=self.tuning.lease_seconds, limit=limit, keys=keys
+        )
+        inputs = await repository.find_planning_inputs(connection, [lease.key for lease in leases])
+        return with_planning_inputs(leases, inputs)
 
     async def claim_expired(
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
     ) -> list[Lease]:
         """Claim plans whose lease expired."""
-        return await with_inputs(connection, await super().claim_expired(connection, worker_id, limit, keys))
+        leases = await claim_expired_rows(
+            connection,
+            PLAN,
+            worker_id,
+            lease_seconds=self.tuning.lease_seconds,
+            max_starts=self.tuning.max_starts,
+            limit=limit,
+            keys=keys,
+        )
+        inputs = await repository.find_planning_inputs(connection, [lease.key for lease in leases])
+        return with_planning_inputs(leases, inputs)
 
     def call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
         """Return the call that computes the next runs."""
@@ -70,8 +84,8 @@ class ScheduleWork(Work):
         ours = await self.settle_planned(connection, planned) if planned else frozenset[Any]()
         if failed:
             reasons = [failure_reason(outcome) for _, outcome in failed]
-            columns = {"last_error": ("text", reasons)}
-            ours |= await settle_many(connection, [lease for lease, _ in failed], "stuck", columns)
+            statement = PLAN.statements.settle_stuck
+            ours |= await settle_rows(connection, [lease for lease, _ in failed], statement, last_error=reasons)
             for (lease, _), reason in zip(failed, reasons, strict=True):
                 log.warning("schedule.plan_failed", schedule_id=lease.key, reason=reason)
         return ours
@@ -80,14 +94,14 @@ class ScheduleWork(Work):
         self, connection: Connection, planned: Sequence[tuple[Lease, PlannedRuns]]
     ) -> frozenset[Any]:
         """Settle the plans first, which proves that they are ours; then write their runs."""
-        columns = {
-            "plan_at": ("timestamptz", [each.plan_at for _, each in planned]),
-            "next_at": ("timestamptz", [each.next_at for _, each in planned]),
-            "planned_until": ("timestamptz", [each.planned_until for _, each in planned]),
-            "starts": ("bigint", [0 for _ in planned]),
-            "last_error": ("text", [None for _ in planned]),
-        }
-        ours = await settle_many(connection, [lease for lease, _ in planned], "waiting", columns)
+        ours = await settle_rows(
+            connection,
+            [lease for lease, _ in planned],
+            PLAN.statements.settle_waiting,
+            plan_at=[each.plan_at for _, each in planned],
+            next_at=[each.next_at for _, each in planned],
+            planned_until=[each.planned_until for _, each in planned],
+        )
         if missed := [missed_range for lease, each in planned if lease.key in ours for missed_range in each.missed]:
             await repository.add_missed(connection, missed)
         firings = [firing for lease, each in planned if lease.key in ours for firing in each.firings]
@@ -164,12 +178,9 @@ async def close_missed_runs(connection: Connection, runs: Sequence[tuple[int, da
         await repository.close_missed_runs(connection, missed)
 
 
-async def with_inputs(connection: Connection, leases: Sequence[Lease]) -> list[Lease]:
+def with_planning_inputs(leases: Sequence[Lease], inputs: Mapping[int, PlanningInput]) -> list[Lease]:
     """Return leases of plans, each with the inputs for planning."""
-    if not leases:
-        return []
-    found = await repository.find_planning_inputs(connection, [lease.key for lease in leases])
-    return [replace(lease, row={**lease.row, "planning_input": found[lease.key]}) for lease in leases]
+    return [replace(lease, row={**lease.row, "planning_input": inputs[lease.key]}) for lease in leases]
 
 
 def failure_reason(outcome: object) -> str:

@@ -28,7 +28,7 @@ from duly.db.pool import connect, open_pool
 from duly.db.privileges import TABLES, format_grants, required_privileges
 from duly.errors import InvalidArgument, NotMigrated
 from duly.launcher import ROOT
-from duly.lease.operations import Lease, renew
+from duly.lease.operations import Lease, renew_leases
 from duly.lease.work import Finished, Tuning
 from duly.outcomes import failure_from_exception
 from duly.testing import TestDatabases
@@ -343,7 +343,7 @@ async def do_everything(site: Site) -> None:
         for day in (A, B, {"schedule_date": "never"}):
             site.fixture.write_text(json.dumps(day))
             (lease,) = await work.claim(connection, "worker-1", 1)
-            await renew(connection, [lease], lease_seconds=60)
+            await renew_leases(connection, [lease], lease_seconds=60)
             await finish(connection, work, [lease])
         await work.release(connection, await work.claim(connection, "worker-1", 1))
         await work.claim_expired(connection, "worker-1", 1)

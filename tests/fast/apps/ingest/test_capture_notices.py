@@ -8,12 +8,11 @@ from uuid import UUID
 from duly.apps.ingest.notifications import MAX_REASON_LENGTH, capture_failed, capture_unchanged
 from duly.apps.ingest.pages import DayPage
 from duly.apps.ingest.reading import CaptureInput, Input
-from duly.apps.ingest.states import TOO_MANY_STARTS
 from duly.apps.ingest.work import CaptureWork
 from duly.canonical_json import Json
 from duly.errors import InvalidArgument
 from tests.full.apps.ingest.test_worker import state
-from tests.support.ingest.actions import LEASE, CaptureActions
+from tests.support.ingest.actions import LEASE, TOO_MANY_STARTS, CaptureActions
 from tests.support.ingest.strategies import payload
 
 ENTRY = {"start": "10:00", "end": "14:00", "title": "Cleaning", "location": "Billdal"}

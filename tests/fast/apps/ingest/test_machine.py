@@ -1,18 +1,14 @@
 """The transitions of a capture session, what is immutable, and the SQL that enforces both."""
 
 import itertools
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import psycopg
 import pytest
-from psycopg import errors, sql
+from psycopg import errors
 
-from duly.apps.ingest import settlement
-from duly.apps.ingest.states import CAPTURE_MACHINE, capture_machine, capture_session
+from duly.apps.ingest.states import CAPTURE_MACHINE, capture_machine
 from duly.db.migrations import DIRECTORY, Names, fill
-from duly.lease.operations import TEMPLATES, render, render_settle
 from duly.lease.state_machine import ILLEGAL_MOVE, render_state_machine
 from duly.outbox.states import NOTIFICATION_MACHINE, notification_machine
 from duly.verify import compare
@@ -21,7 +17,6 @@ from tests.support.golden import GOLDEN, check_golden
 from tests.support.ingest.actions import LEASE, SCHEMA, Admin, CaptureActions
 
 STATEMENTS = GOLDEN / "lease"
-FRAGMENTS = ("until_", "since_", "settled")
 STATES = ("pending", "processing", "done", "failed")
 UNHELD = "locked_at = null, locked_by = null, lease_seconds = null"
 BESIDE = {
@@ -223,48 +218,6 @@ def test_what_is_given_as_data_is_an_object_with_its_time(payload: str, given_at
 
 
 # The SQL --------------------------------------------------------------------------------------------------------------
-
-
-def statements() -> Mapping[str, sql.Composed]:
-    """Every statement of the lease for sessions; the claim for each of the three clocks."""
-    table = capture_session()
-    names = [name for name in TEMPLATES if not name.startswith(FRAGMENTS) and name not in ("settle", "claim")]
-    claims = {f"claim by {due}": render(capture_session(due=due), "claim") for due in DUES}
-    return {name: render(table, name) for name in names} | claims | {"settle": render_settle(table, "failed", FAILING)}
-
-
-DUES = ("created_at", "closed_at", "given_at")
-FAILING = (("error", "text"),)
-
-
-def test_the_statements_of_the_lease_are_the_committed_ones() -> None:
-    text = "\n\n".join(f"-- {name}\n{each.as_string(None)};" for name, each in sorted(statements().items()))
-    check_golden(STATEMENTS / "capture.sql", text + "\n")
-
-
-async def test_the_settle_with_the_version_is_the_committed_one(
-    captures: CaptureActions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One statement: the guard of the lease, the settle, and the version that depends on both."""
-    asked: list[sql.Composed] = []
-
-    async def settle_with(
-        _connection: object,
-        _leases: object,
-        to: str,
-        columns: Mapping[str, tuple[str, Sequence[object]]],
-        beside: Mapping[str, tuple[str, Sequence[object]]],
-        then: str,
-        **_parameters: object,
-    ) -> Sequence[Any]:
-        kinds, others = (tuple((name, kind) for name, (kind, _) in each.items()) for each in (columns, beside))
-        asked.append(render_settle(capture_session(), to, kinds, others, then))
-        return []
-
-    monkeypatch.setattr(settlement, "settle_with", settle_with)
-    await settlement.SettlementTables(SCHEMA).settle_captures(captures.worker, [])
-    (statement,) = asked
-    check_golden(STATEMENTS / "capture.settle_captures.sql", statement.as_string(None) + ";\n")
 
 
 def test_the_triggers_of_the_machine_are_the_committed_ones() -> None:

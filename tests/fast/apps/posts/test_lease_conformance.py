@@ -1,15 +1,9 @@
-"""Conformance tests of leases on posts: every statement that posts share with the other lease tables, on every major.
-
-A holder of a post may write no free text: where a conformance test writes a note, it is repeated here with
-codes. Tests of state transitions are in `test_machine.py`.
-"""
+"""Conformance tests of leases on posts, on every major. Tests of state transitions are in `test_machine.py`."""
 
 import pytest
 
-from duly.apps.posts.states import POST, POST_MACHINE
 from duly.db.pool import connect
-from duly.errors import LeaseLost
-from duly.lease.operations import find_expired, release, renew, settle, sweep
+from duly.lease.operations import find_expired_keys, release_rows, renew_leases, sweep_rows
 from tests.fast.lease.test_lease import (
     LEASE,
     Admin,
@@ -17,28 +11,19 @@ from tests.fast.lease.test_lease import (
     look,
     put,
     take_over,
-    test_what_follows_a_settle_in_its_transaction_is_fenced,
 )
 from tests.support.conformance.everywhere import *  # noqa: F403
 from tests.support.conformance.fixtures import Clock, Connection
-from tests.support.conformance.tables import Shape
-
-__all__ = ["test_what_follows_a_settle_in_its_transaction_is_fenced"]
+from tests.support.conformance.noted import *  # noqa: F403
+from tests.support.conformance.tables import POSTS, Shape
 
 TEN_MINUTES = 600.0
 
 
 @pytest.fixture
 def shape() -> Shape:
-    """Posts; as documents of the first version, which may be due at any time."""
-    return Shape(
-        table=POST,
-        machine=POST_MACHINE,
-        end="RELEASED",
-        note="ai_error",
-        poison="no code",
-        required={"author_id": "anna", "legacy": "{}"},
-    )
+    """Posts."""
+    return POSTS
 
 
 @pytest.fixture(autouse=True)
@@ -47,15 +32,13 @@ def author(admin: Admin) -> None:
     admin.execute("insert into \"user\".users (uid) values ('anna')")
 
 
-async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
+async def test_a_settle_repeated_after_its_answer_was_lost_is_one_version(
     shape: Shape, connection: Connection, other: Connection, admin: Admin
 ) -> None:
     put(admin, shape)
     (lease,) = await hold(connection, shape)
-    assert await settle(connection, lease, shape.end, ai_error=("text", "FIRST"))
-    assert not await settle(other, lease, shape.end, ai_error=("text", "SECOND"))
-    assert look(admin, shape, "ai_error") == ["FIRST"]
-    assert look(admin, shape, shape.table.settled_by) == [lease.owner]
+    await shape.settle(connection, [lease], ["FIRST"])
+    await shape.settle(other, [lease], ["SECOND"])
     assert look(admin, shape, "version") == [3]
 
 
@@ -64,11 +47,11 @@ async def test_a_lapse_returns_the_post_and_keeps_its_start(
 ) -> None:
     put(admin, shape, 2)
     await hold(connection, shape, limit=2)
-    assert await find_expired(other, shape.table) == list(await sweep(other, shape.table)) == []
+    assert await find_expired_keys(other, shape.table) == list(await sweep_rows(other, shape.table)) == []
     clock.advance(LEASE + 1)
-    found = await find_expired(other, shape.table)
-    assert found == [row["id"] for row in await sweep(other, shape.table)]
-    assert await sweep(other, shape.table) == []
+    found = await find_expired_keys(other, shape.table)
+    assert found == [row["id"] for row in await sweep_rows(other, shape.table)]
+    assert await sweep_rows(other, shape.table) == []
     for column, expected in {
         "status": "PENDING",
         "lease_owner": None,
@@ -87,7 +70,7 @@ async def test_only_the_posts_that_are_named_are_swept(
     put(admin, shape, 3)
     held = await hold(connection, shape, limit=3)
     clock.advance(LEASE + 1)
-    assert [row["id"] for row in await sweep(connection, shape.table, keys=[held[1].key])] == [held[1].key]
+    assert [row["id"] for row in await sweep_rows(connection, shape.table, keys=[held[1].key])] == [held[1].key]
     assert sorted(look(admin, shape, "status")) == ["PENDING", "PROCESSING", "PROCESSING"]
 
 
@@ -99,10 +82,10 @@ async def test_a_hand_back_repeated_after_its_answer_was_lost_gives_one_start_ba
     clock.advance(LEASE + 1)
     (lease,) = await take_over(connection, shape)
     assert look(admin, shape, shape.table.starts) == [2]
-    await release(connection, [lease])
-    await release(other, [lease])
+    await release_rows(connection, [lease])
+    await release_rows(other, [lease])
     assert look(admin, shape, shape.table.starts) == [1]
-    assert (await renew(other, [lease], lease_seconds=LEASE)).lost == {lease.claim}
+    assert (await renew_leases(other, [lease], lease_seconds=LEASE)).lost == {lease.claim}
 
 
 async def test_no_lease_lasts_longer_than_ten_minutes_however_often_it_is_renewed(
@@ -114,14 +97,13 @@ async def test_no_lease_lasts_longer_than_ten_minutes_however_often_it_is_renewe
     while held + 0.9 * LEASE < TEN_MINUTES:
         clock.advance(0.9 * LEASE)
         held += 0.9 * LEASE
-        assert (await renew(connection, [lease], lease_seconds=LEASE)).renewed == {lease.claim}
+        assert (await renew_leases(connection, [lease], lease_seconds=LEASE)).renewed == {lease.claim}
     async with await connect(workers) as other:
-        assert await sweep(other, shape.table) == []
+        assert await sweep_rows(other, shape.table) == []
         clock.advance(TEN_MINUTES - held + 1)
-        assert (await renew(connection, [lease], lease_seconds=LEASE)).lost == {lease.claim}
+        assert (await renew_leases(connection, [lease], lease_seconds=LEASE)).lost == {lease.claim}
         assert len(await take_over(other, shape)) == 1
-    with pytest.raises(LeaseLost):
-        await settle(connection, lease, shape.end)
+    assert await shape.settle(connection, [lease]) == frozenset()
 
 
 def test_no_index_contains_what_the_guard_writes_at_every_change(shape: Shape, admin: Admin) -> None:

@@ -9,9 +9,8 @@ from psycopg import errors
 from psycopg.conninfo import make_conninfo
 
 from duly.apps.posts.model import PostStatus
-from duly.apps.posts.states import POST, POST_MACHINE
+from duly.apps.posts.states import POST_MACHINE
 from duly.db.migrations import DIRECTORY, Names
-from duly.lease.operations import TEMPLATES, render, render_settle
 from duly.lease.state_machine import ILLEGAL_MOVE, render_state_machine
 from duly.verify import compare
 from duly.verify.contract import contract_lines
@@ -19,7 +18,6 @@ from tests.support.golden import GOLDEN, check_golden
 from tests.support.posts.actions import HOURS, Admin, PostActions
 
 STATEMENTS = GOLDEN / "lease"
-FRAGMENTS = ("until_", "since_", "settled")
 UNHELD = "lease_owner = null, lease_expires_at = null"
 BESIDE = {
     "PENDING": UNHELD,
@@ -204,13 +202,6 @@ def test_a_client_edits_the_caption_and_nothing_else(posts: PostActions, admin: 
             with pytest.raises(errors.InsufficientPrivilege):
                 api.execute(f"update posts.posts set {column} = {column}".encode())
     assert posts.path(key) == ["PENDING", "PENDING"]
-
-
-def test_the_statements_of_the_lease_are_the_committed_ones() -> None:
-    names = [name for name in TEMPLATES if not name.startswith(FRAGMENTS) and name != "settle"]
-    statements = {name: render(POST, name) for name in names} | {"settle": render_settle(POST, "RELEASED")}
-    text = "\n\n".join(f"-- {name}\n{statements[name].as_string(None)};" for name in sorted(statements))
-    check_golden(STATEMENTS / "post.sql", text + "\n")
 
 
 def test_the_triggers_of_the_machine_are_the_committed_ones() -> None:

@@ -294,7 +294,7 @@ async def test_a_settle_whose_answer_was_lost_is_repeated_and_tells_authors_once
             proxy.cut_after(COMMIT)
             reader.may_end.set()
             await until_released(posts)
-            await posts.until(lambda: not worker.control.cycles[0].held.running)
+            await posts.until(lambda: not worker.control.work_loops[0].held.rows)
             assert figure(worker, "duly_database_errors_total") > 0
             assert figure(worker, "duly_leases_lost_total") == 0
     assert len(notices(posts)) == 5

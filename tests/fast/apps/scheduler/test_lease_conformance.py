@@ -5,19 +5,19 @@ A plan has no timeline; its schedule and its runs have one.
 
 import pytest
 
-from duly.apps.scheduler.states import PLAN, SCHEDULE_MACHINE, UNPLANNABLE
-from duly.lease.operations import claim_expired, quarantine
+from duly.apps.scheduler.states import PLAN
+from duly.lease.operations import claim_expired_rows, quarantine_rows
 from tests.fast.lease.test_lease import LEASE, Admin, hold, look, put
 from tests.support.conformance.everywhere import *  # noqa: F403
 from tests.support.conformance.fixtures import Clock, Connection
 from tests.support.conformance.noted import *  # noqa: F403
-from tests.support.conformance.tables import Shape
+from tests.support.conformance.tables import PLANS, Shape
 
 
 @pytest.fixture
 def shape() -> Shape:
     """The shape of plans."""
-    return Shape(table=PLAN, machine=SCHEDULE_MACHINE, end="waiting", note="last_error", poison="x" * 2049)
+    return PLANS
 
 
 @pytest.fixture(autouse=True)
@@ -35,9 +35,10 @@ async def test_a_plan_started_too_often_is_stuck_with_a_reason(
     await hold(connection, shape)
     for _ in range(2):
         clock.advance(LEASE + 1)
-        await claim_expired(connection, PLAN, "worker-1", lease_seconds=LEASE, max_starts=3)
+        await claim_expired_rows(connection, PLAN, "worker-1", lease_seconds=LEASE, max_starts=3)
     clock.advance(LEASE + 1)
-    assert await claim_expired(connection, PLAN, "worker-1", lease_seconds=LEASE, max_starts=3) == []
-    (row,) = await quarantine(connection, PLAN, max_starts=3)
-    assert (row["state"], row["last_error"]) == ("stuck", UNPLANNABLE)
+    assert await claim_expired_rows(connection, PLAN, "worker-1", lease_seconds=LEASE, max_starts=3) == []
+    (row,) = await quarantine_rows(connection, PLAN, max_starts=3)
+    assert row["state"] == "stuck"
+    assert row["last_error"].startswith("The worker died each time it planned this schedule.")
     assert sorted(look(admin, shape, "starts")) == [0, 3]

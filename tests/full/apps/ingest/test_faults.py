@@ -14,11 +14,10 @@ from psycopg.conninfo import make_conninfo
 
 from duly.apps.ingest.diff import replay
 from duly.apps.ingest.shift import shift_from_json
-from duly.apps.ingest.states import TOO_MANY_STARTS
 from duly.crashpoint import KILLED
 from duly.db.migrations import Names
 from tests.support.capture_worker import EXITED, TUNING, CaptureWorkerPool, Way, users
-from tests.support.ingest.actions import Admin, CaptureActions
+from tests.support.ingest.actions import TOO_MANY_STARTS, Admin, CaptureActions
 from tests.support.ingest.strategies import payload
 
 SECONDS = 60.0

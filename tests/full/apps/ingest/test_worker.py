@@ -12,12 +12,11 @@ from uuid import UUID
 import pytest
 
 from duly.apps.ingest.reading import Input
-from duly.apps.ingest.states import TOO_MANY_STARTS
 from duly.apps.ingest.work import CaptureWork
 from duly.launcher import ROOT
 from duly.settings import load_settings
 from duly.wiring import works_of
-from tests.support.ingest.actions import ANNA, SCHEMA, Admin, CaptureActions
+from tests.support.ingest.actions import ANNA, SCHEMA, TOO_MANY_STARTS, Admin, CaptureActions
 from tests.support.ingest.strategies import payload
 from tests.support.processes import PYTHON, Program, plain_environment
 

@@ -20,7 +20,7 @@ from duly.apps.posts.states import POST
 from duly.apps.posts.work import PostWork
 from duly.db.migrations import Names
 from duly.db.pool import Pool
-from duly.lease.operations import claim, sweep
+from duly.lease.operations import claim_rows, sweep_rows
 from duly.lease.work import Tuning
 from duly.settings import load_settings
 from duly.storage import ObjectStore
@@ -144,12 +144,12 @@ def test_the_contract_from_init_to_released(story: Story) -> None:
     move_clock(admin, 61)
 
     # 1.4 PROCESSING -> PENDING by repair, when now > leaseExpiresAt: a worker took it, and was never heard of again.
-    (lease,) = story.as_worker(lambda connection: claim(connection, POST, "gone", lease_seconds=60))
+    (lease,) = story.as_worker(lambda connection: claim_rows(connection, POST, "gone", lease_seconds=60))
     assert story.document(post)["leaseOwner"] == lease.owner
     assert anna.patch(f"/v1/posts/{post}", json={"caption": "too late"}).status_code == 409
-    assert story.as_worker(lambda connection: sweep(connection, POST)) == []
+    assert story.as_worker(lambda connection: sweep_rows(connection, POST)) == []
     move_clock(admin, 61)
-    assert len(story.as_worker(lambda connection: sweep(connection, POST))) == 1
+    assert len(story.as_worker(lambda connection: sweep_rows(connection, POST))) == 1
     repaired = story.document(post)
     assert (repaired["status"], repaired["processAttempts"], "leaseOwner" in repaired) == ("PENDING", 1, False)
 

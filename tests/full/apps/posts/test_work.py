@@ -14,7 +14,7 @@ from duly.apps.posts.model import MAX_ATTEMPTS
 from duly.apps.posts.rules import RULES_VERSION, RulesAnalyzer
 from duly.apps.posts.states import POST
 from duly.apps.posts.work import PostWork, ReadResult
-from duly.lease.operations import Lease, render, render_settle
+from duly.lease.operations import Lease
 from duly.lease.work import Finished
 from duly.worker.runner import Worker
 from tests.fast.apps.posts.test_work import (
@@ -108,8 +108,8 @@ async def test_no_more_posts_are_read_at_once_than_there_are_slots(posts: PostAc
 
 async def until_beaten(posts: PostActions, worker: Worker) -> None:
     """Wait for some heartbeats, and so for as many looks."""
-    before = worker.control.cycles[0].heartbeat.beats
-    await posts.until(lambda: worker.control.cycles[0].heartbeat.beats > before + 2)
+    before = worker.control.work_loops[0].heartbeat.beats
+    await posts.until(lambda: worker.control.work_loops[0].heartbeat.beats > before + 2)
 
 
 async def test_a_post_that_is_read_for_longer_than_its_lease_is_kept(posts: PostActions, dsn: str) -> None:
@@ -214,13 +214,8 @@ async def test_nothing_is_taken_early_whichever_way_the_clock_is_moved(posts: Po
 
 PLACE = re.compile(r"%\((\w+)\)[sb]")
 ROWS = 20_000
-AI = (("ai", "jsonb"), ("ai_error", "text"))
 STATEMENTS = {
-    **{
-        name: render(POST, name)
-        for name in ("claim", "find_due", "renew", "release", "sweep", "find_expired", "find_settled")
-    },
-    "settle": render_settle(POST, "RELEASED", AI),
+    **{name: getattr(POST.statements, name) for name in POST.statements.statements},
     **{
         name: sql.SQL(cast("Any", repository.SQL.statements[name]))
         for name in ("write_notices", "find_post", "list_released", "list_by_author", "edit_caption")
@@ -229,8 +224,8 @@ STATEMENTS = {
 GIVEN = {
     "reader": ("text", "'author1'"),
     "owners": ("text[]", "array_fill('worker-1/token'::text, array[500])"),
-    "column_ai": ("jsonb[]", "array_fill('{}'::jsonb, array[500])"),
-    "column_ai_error": ("text[]", "array_fill('AI_FAILED'::text, array[500])"),
+    "ai": ("jsonb[]", "array_fill('{}'::jsonb, array[500])"),
+    "ai_error": ("text[]", "array_fill('AI_FAILED'::text, array[500])"),
     "lease_seconds": ("float8", "60"),
     "owner": ("text", "'worker-1/token'"),
     "limit": ("bigint", "100"),
@@ -259,10 +254,10 @@ def plan_of(admin: Admin, statement: sql.Composable, keys: Sequence[UUID]) -> st
     numbered = PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", text).rstrip("; \n")
     array = "array[" + ", ".join(f"'{key}'" for key in keys) + "]::uuid[]"
     arrays = dict.fromkeys(("keys", "excluded_keys", "post_ids"), ("uuid[]", array))
-    given = {**GIVEN, **arrays, "post_id": ("uuid", f"'{keys[0]}'")}
-    admin.execute(f"prepare asked ({', '.join(given[name][0] for name in names)}) as {numbered}".encode())
-    values = ", ".join(given[name][1] for name in names)
-    lines = admin.execute(f"explain (costs off) execute asked ({values})".encode()).fetchall()
+    given = {**GIVEN, **arrays, "post_id": ("uuid", f"'{keys[0]}'"), "key": ("uuid", f"'{keys[0]}'")}
+    kinds, values = (f"({', '.join(given[name][nth] for name in names)})" if names else "" for nth in (0, 1))
+    admin.execute(f"prepare asked {kinds} as {numbered}".encode())
+    lines = admin.execute(f"explain (costs off) execute asked {values}".encode()).fetchall()
     admin.execute("deallocate asked")
     return "\n".join(line for (line,) in lines)
 

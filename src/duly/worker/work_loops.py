@@ -1,11 +1,11 @@
-"""The loop of one work type: settle what has finished, claim what fits into free slots, wait when there is neither.
+"""The loops of one work type: settle what has finished, claim what fits into free slots, wait when there is neither.
 
-        +--> settle ---> claim ---+            two cycles run side by side: while one waits for the database, the other
+        +--> settle ---> claim ---+            two loops run side by side: while one waits for the database, the other
         |                         v            collects results to settle, so batches grow with the load
        wait <---------- start handlers
 
-Everything here runs on the control loop. Beside the cycles run polling, a sweep that recovers rows of dead workers, and
-the heartbeat that renews our leases.
+Everything here runs on the control thread's event loop. Beside these run polling, a sweep that recovers rows of dead
+workers, and the heartbeat that renews our leases.
 """
 
 import asyncio
@@ -19,19 +19,19 @@ from duly.lease.heartbeat import Heartbeat, SharedConnection
 from duly.lease.work import Work
 from duly.worker.claimer import Claimer
 from duly.worker.handlers import Handlers
-from duly.worker.held import HeldRows
+from duly.worker.held_rows import HeldRows
 from duly.worker.metrics import Metrics
 from duly.worker.outage import DatabaseContact, Outage
 from duly.worker.polling import Polling
 from duly.worker.settler import RETRY_SECONDS, Settler
 from duly.worker.sweeper import Sweeper
 
-CYCLES = 2  # of each work type
+SETTLE_AND_CLAIM_LOOPS = 2  # of each work type
 RETRY = Backoff(base_seconds=0.1, cap_seconds=5.0)
 
 
-class WorkCycle:
-    """Runs one work type: its cycles, polling, sweeps and heartbeat."""
+class WorkLoops:
+    """Runs one work type: it settles and claims, polls, sweeps and renews."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class WorkCycle:
             group.create_task(self.repeat(self.sweeper.run_sweeps, self.wait_for_next_sweep))
             if self.work.has_unleased_work:
                 group.create_task(self.repeat(self.sweeper.run_unleased, self.polling.wait_interval))
-            for _ in range(CYCLES):
+            for _ in range(SETTLE_AND_CLAIM_LOOPS):
                 group.create_task(self.repeat(self.settle_and_claim, self.polling.wait_ready))
 
     async def run_once(self) -> int:
@@ -76,8 +76,8 @@ class WorkCycle:
         await self.sweeper.sweep()
         await self.sweeper.run_unleased()
         limit = min(self.work.tuning.slots, self.work.tuning.batch)
-        if not await self.claimer.claim_due(limit) and self.work.table.expired == "reclaimed":
-            await self.claimer.claim_expired(limit)
+        if not await self.claimer.claim_up_to(limit) and self.work.table.can_claim_expired:
+            await self.claimer.claim_up_to(limit, expired=True)
         self.polling.may_be_more = False
         renewing = asyncio.create_task(self.heartbeat.run())
         try:
@@ -91,7 +91,7 @@ class WorkCycle:
     async def settle_all(self) -> None:
         """Settle until we hold nothing; raises when the database fails for longer than a lease lasts."""
         failing_since: float | None = None
-        while self.held.running:
+        while self.held.rows:
             if not self.held.finished:
                 await self.polling.wait_ready()
             try:
@@ -107,9 +107,10 @@ class WorkCycle:
                 failing_since = None
 
     async def settle_and_claim(self) -> bool:
-        """Run one cycle; True when another may be worth it at once."""
+        """Settle and claim once: the body of the loop; True when another turn may be worth it at once."""
         has_settled = await self.settler.settle_finished()
-        return await self.claimer.claim_into_free_slots() or has_settled
+        wanted = self.claimer.count_wanted()
+        return (wanted > 0 and await self.claimer.claim_up_to(wanted) > 0) or has_settled
 
     async def repeat(self, step: Callable[[], Awaitable[bool]], wait: Callable[[], Awaitable[object]]) -> None:
         """Repeat a step for ever: wait when it has no more to do, back off when it fails."""

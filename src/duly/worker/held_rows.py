@@ -7,7 +7,7 @@ from typing import Any
 from duly.lease.heartbeat import Heartbeat
 from duly.lease.work import Stop, Work
 from duly.logging import get_log
-from duly.worker.handlers import Handlers, Running, RunReport
+from duly.worker.handlers import Handlers, HeldRow, RunReport
 from duly.worker.metrics import Metrics
 from duly.worker.polling import Polling
 
@@ -19,35 +19,35 @@ class Slots:
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self.busy = 0  # running a row, or reserved
+        self.used = 0  # row a row, or reserved
         self.reserved = 0
         self.claims_in_progress = 0
 
     @property
     def free(self) -> int:
         """Slots that neither run a row nor are reserved; negative while the extra slot for expired rows is used."""
-        return self.total - self.busy
+        return self.total - self.used
 
     @property
-    def working(self) -> int:
+    def running(self) -> int:
         """Slots that run a row."""
-        return self.busy - self.reserved
+        return self.used - self.reserved
 
     def reserve(self, count: int) -> None:
         """Reserve slots for a claim that begins."""
-        self.busy += count
+        self.used += count
         self.reserved += count
         self.claims_in_progress += 1
 
     def end_claim(self, reserved: int, claimed: int) -> None:
         """End a claim: slots for which it found no row are free again."""
-        self.busy -= reserved - claimed
+        self.used -= reserved - claimed
         self.reserved -= reserved
         self.claims_in_progress -= 1
 
     def free_one(self) -> None:
         """Free the slot of a handler that has ended."""
-        self.busy -= 1
+        self.used -= 1
 
 
 class HeldRows:
@@ -62,98 +62,98 @@ class HeldRows:
         self.metrics = metrics
         self.polling = polling
         self.slots = Slots(work.tuning.slots)
-        self.finished: list[tuple[Running, object]] = []  # outcomes that are not settled yet
-        self.running: dict[Running, None] = {}  # everything we hold, in the order of claiming
-        self.by_key: dict[Any, Running] = {}  # the same, each row once: its latest claim
+        self.finished: list[tuple[HeldRow, object]] = []  # outcomes that are not settled yet
+        self.rows: dict[HeldRow, None] = {}  # everything we hold, in the order of claiming
+        self.by_key: dict[Any, HeldRow] = {}  # the same, each row once: its latest claim
         self.claimed_rows = 0
         self.idle = asyncio.Event()  # we hold nothing, and no claim is in progress
         self.idle.set()
 
-    def __contains__(self, running: Running) -> bool:
-        return running in self.running
+    def __contains__(self, row: HeldRow) -> bool:
+        return row in self.rows
 
-    def __iter__(self) -> Iterator[Running]:
-        return iter(self.running)
+    def __iter__(self) -> Iterator[HeldRow]:
+        return iter(self.rows)
 
     # From claim to outcome --------------------------------------------------------------------------------------------
 
-    def add(self, running: Running) -> None:
+    def add(self, row: HeldRow) -> None:
         """Hold a row and renew its lease; an earlier claim of the same row is given up."""
-        if earlier := self.by_key.get(running.lease.key):
+        if earlier := self.by_key.get(row.lease.key):
             self.supersede(earlier)
-        self.by_key[running.lease.key] = running
-        running.held = self.heartbeat.add(
-            running.lease, on_lost=lambda: self.stop_lost(running), on_cancel=lambda: self.stop_cancelled(running)
+        self.by_key[row.lease.key] = row
+        row.renewed = self.heartbeat.add(
+            row.lease, on_lost=lambda: self.stop_lost(row), on_cancel=lambda: self.stop_cancelled(row)
         )
-        self.running[running] = None
+        self.rows[row] = None
         self.claimed_rows += 1
 
-    def supersede(self, earlier: Running) -> None:
+    def supersede(self, earlier: HeldRow) -> None:
         """Give up an earlier claim of a row that we claimed again: its outcome must not be settled."""
         self.note_lost(earlier, "this worker has claimed the row again")
         if not earlier.has_ended:
             self.handlers.stop([earlier], Stop.LOST, self.deliver)
         self.remove(earlier)
 
-    def stop_lost(self, running: Running) -> None:
+    def stop_lost(self, row: HeldRow) -> None:
         """Stop the handler of a row that is no longer ours; once the handler has ended, its settle notices the loss."""
-        if not running.has_ended and running.held and running.held.lost:
-            self.note_lost(running, running.held.lost)
-            self.handlers.stop([running], Stop.LOST, self.deliver)
+        if not row.has_ended and row.renewed and row.renewed.lost:
+            self.note_lost(row, row.renewed.lost)
+            self.handlers.stop([row], Stop.LOST, self.deliver)
 
-    def stop_cancelled(self, running: Running) -> None:
+    def stop_cancelled(self, row: HeldRow) -> None:
         """Stop the handler of a row whose cancellation was requested."""
-        self.handlers.stop([running], Stop.CANCELLED, self.deliver)
+        self.handlers.stop([row], Stop.CANCELLED, self.deliver)
 
     def stop_all(self, *, only_waiting: bool = False) -> None:
         """Stop every handler for a shutdown, or only those that have not begun."""
-        self.handlers.stop(list(self.running), Stop.SHUTDOWN, self.deliver, only_waiting=only_waiting)
+        self.handlers.stop(list(self.rows), Stop.SHUTDOWN, self.deliver, only_waiting=only_waiting)
 
     def deliver(self, reports: Sequence[RunReport]) -> None:
         """Accept outcomes to settle, and slots that are free again, from the handlers' side."""
         for each in reports:
             if each.has_outcome:
-                self.finished.append((each.running, each.outcome))
+                self.finished.append((each.row, each.outcome))
                 self.metrics.ran(self.work.name, each.seconds)
             if each.is_free:
                 self.slots.free_one()
         self.polling.ready.set()
 
-    def take_finished(self) -> list[tuple[Running, object]]:
+    def take_finished(self) -> list[tuple[HeldRow, object]]:
         """Remove and return the outcomes that are to be settled."""
         finished, self.finished = self.finished, []
         return finished
 
-    def put_back(self, finished: Sequence[tuple[Running, object]]) -> None:
+    def put_back(self, finished: Sequence[tuple[HeldRow, object]]) -> None:
         """Put outcomes whose settle failed back, before the others, for rows that we still hold."""
-        self.finished = [*(each for each in finished if each[0] in self.running), *self.finished]
+        self.finished = [*(each for each in finished if each[0] in self.rows), *self.finished]
 
-    def retry(self, finished: tuple[Running, object]) -> None:
-        """Add an outcome to those that are to be settled, and wake a cycle."""
+    def retry(self, finished: tuple[HeldRow, object]) -> None:
+        """Add an outcome to those that are to be settled, and wake a loop."""
         self.finished.append(finished)
         self.polling.ready.set()
 
-    def remove(self, running: Running) -> None:
+    def remove(self, row: HeldRow) -> None:
         """Stop holding a row: it is settled, released or lost."""
-        self.running.pop(running, None)
-        if self.by_key.get(running.lease.key) is running:
-            del self.by_key[running.lease.key]
-        if running.held:
-            self.heartbeat.remove(running.held)
+        self.rows.pop(row, None)
+        if self.by_key.get(row.lease.key) is row:
+            del self.by_key[row.lease.key]
+        if row.renewed:
+            self.heartbeat.remove(row.renewed)
         self.update_idle()
 
     # State ------------------------------------------------------------------------------------------------------------
 
     def update_idle(self) -> None:
         """Set or clear `idle`: is nothing held, and no claim in progress?"""
-        if self.running or self.slots.claims_in_progress:
+        if self.rows or self.slots.claims_in_progress:
             self.idle.clear()
         else:
             self.idle.set()
 
-    def note_lost(self, running: Running, why: str) -> None:
+    def note_lost(self, row: HeldRow, why: str) -> None:
         """Log and count, once per claim, that a row is no longer ours and that nothing was written."""
-        if not running.is_known_lost:
-            running.is_known_lost = True
+        if not row.is_known_lost:
+            row.is_known_lost = True
             self.metrics.lost(self.work.name)
-            log.info("lease.lost", kind=self.work.name, key=str(running.lease.key), why=why)
+            log.info("lease.lost", kind=self.work.name, key=str(row.lease.key), why=why)
