@@ -18,6 +18,7 @@ from typing import IO, Annotated
 import typer
 
 import duly
+from duly.cli.app_name import load_app
 from duly.cli.existing_database import print_warning, warn_of_unknown_variables
 from duly.cli.lazy_group import import_tool
 from duly.cli.listen import listen, listener_url
@@ -32,7 +33,6 @@ from duly.errors import AlreadyRunning, HomeUnusable, InvalidArgument, Unavailab
 from duly.extras import install
 from duly.formatting import rewrite_commands
 from duly.settings import Settings, load_settings
-from duly.wiring import load_app
 
 app = typer.Typer()
 
@@ -222,7 +222,7 @@ async def print_when_ready(
         f"  database  {about['database']}\n"
         f"{database_url_line(about)}"
         f"  schema    {about['revision']}\n"
-        f"  api       {url}  (/v1/jobs, /v1/posts, /v1/ingest, /v1/schedules, /healthz, /readyz)\n"
+        f"  api       {url}  (/v1/jobs, /openapi.json, /healthz, /readyz)\n"
         f"  next      in another terminal: {rewrite_commands('duly jobs --help')}    or curl {url}/v1/jobs\n"
         f"  stop      Ctrl-C",
         flush=True,

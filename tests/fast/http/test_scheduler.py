@@ -27,13 +27,15 @@ from duly.apps.scheduler.calendar import (
     render_calendar,
     upcoming_firings,
 )
+from duly.apps.scheduler.http.calendar import render_feed
 from duly.apps.scheduler.model import CatchUp, Run, RunStatus, Schedule, ScheduleStatus
+from duly.apps.scheduler.wallclock import to_instant
 from duly.db.migrations import Names
 from duly.db.pool import connect, open_pool
 from duly.http.app import build_app
-from duly.http.calendar import clock_to_instant, render_feed
 from duly.http.problems import MEDIA_TYPE
 from duly.paging import encode_cursor
+from duly.settings import Settings
 from duly.testing import TestDatabases, install_test_clock, move_clock
 from tests.support.api import api_of, as_owner, client_for, key_for, running, temporary_object_store
 from tests.support.scheduler.actions import ScheduleActions
@@ -638,11 +640,11 @@ def test_the_shifts_of_a_calendar_are_worked_out_beside_the_loop(
 ) -> None:
     threads = list[str]()
 
-    def noted(day: date, clock: str, zone: ZoneInfo) -> datetime:
+    def noted(local: datetime, zone: ZoneInfo) -> datetime:
         threads.append(threading.current_thread().name)
-        return clock_to_instant(day, clock, zone)
+        return to_instant(local, zone)
 
-    monkeypatch.setattr("duly.http.calendar.clock_to_instant", noted)
+    monkeypatch.setattr("duly.apps.scheduler.http.calendar.to_instant", noted)
     env.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
     know_days(env, 42, SHIFTS, NOON.date())
     reader, url = subscribed(env, anna)
@@ -740,7 +742,8 @@ def test_after_a_while_it_cannot_be_taken_back(env: ApiEnvironment, anna: httpx2
     run = sent_run(env, anna, expense=TEMPLATE)
     made(answered(anna, run["id"]))
     move_clock(env.admin, 30)
-    app = build_app(make_conninfo(env.database, user=Names().api), object(), undo_seconds=20)  # type: ignore[arg-type]
+    settings = Settings(DULY_SCHEDULER_UNDO_SECONDS=20)  # type: ignore[call-arg]
+    app = build_app(settings, make_conninfo(env.database, user=Names().api), object())  # type: ignore[arg-type]
     with running(app) as address, client_for(address) as hasty:
         hasty.headers["Authorization"] = anna.headers["Authorization"]
         problem(hasty.post(f"{RUNS}/{run['id']}/undo"), 409, "NOTHING_TO_UNDO")

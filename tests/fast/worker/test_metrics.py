@@ -11,8 +11,8 @@ from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 import duly
+from duly.apps.posts.http.metrics import METRICS, render_metrics
 from duly.apps.posts.slo import Objective
-from duly.http.metrics import METRICS, render_metrics
 from duly.launcher import ROOT
 from duly.outcomes import Cancelled, Done, Failed, GiveUp, Later
 from duly.worker.metrics import OUTCOMES, Metrics

@@ -12,8 +12,8 @@ from icalendar import Calendar
 from duly.apps.ingest.model import KnownDay
 from duly.apps.ingest.service import list_days
 from duly.apps.scheduler.calendar import MAX_EVENTS, MAX_PAST_EVENTS, Appointment, upcoming_firings
+from duly.apps.scheduler.http.calendar import render_feed
 from duly.apps.scheduler.model import RunStatus
-from duly.http.calendar import render_feed
 from duly.testing import move_clock
 from tests.fast.http.test_scheduler import (
     NOON,
@@ -114,7 +114,7 @@ def test_days_that_a_calendar_has_no_room_for_are_not_read(
         read.extend(found := await list_days(*asked, **more))
         return found
 
-    monkeypatch.setattr("duly.http.calendar.list_days", noted)
+    monkeypatch.setattr("duly.apps.ingest.calendar_events.list_days", noted)
     env.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
     shift = json.loads(SHIFTS)[0]
     shifts = [{**shift, "start": f"{nth % 24:02}:{nth // 24:02}", "end": "24:00"} for nth in range(200)]

@@ -74,7 +74,7 @@ class CaptureWork(Work):
         self.iterations = IterationLog(idle_log_every=options.idle_log_every)
         self.recorder = CaptureRecorder(options, TableSupport(), self.report)
         self.permission = TablePermission(options.schema, is_one_cycle=options.is_one_cycle)
-        self.session_results = SessionResults()  # of one cycle
+        self.cycle_results = SessionResults()  # of one cycle
         self.release_reasons: dict[UUID, SessionResult] = {}  # of sessions that will be released
         self.idle_check_at = 0.0  # monotonic clock: when to look for idle sessions again
         self.pool: Pool | None = None
@@ -150,7 +150,7 @@ class CaptureWork(Work):
         if outcome:
             self.iterations.record_outcome(lease, outcome)
         if self.options.is_one_cycle:
-            self.session_results.record(lease.key, result)
+            self.cycle_results.record(lease.key, result)
 
     async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
         """Fail sessions that were started too often, and notify the people who sent them."""
@@ -160,7 +160,7 @@ class CaptureWork(Work):
             rows = await quarantine(connection, self.table, max_starts=self.tuning.max_starts, keys=keys)
             await self.recorder.notify(connection, [capture_failed(row["id"], row["error"]) for row in rows])
         for row in rows if self.options.is_one_cycle else ():
-            self.session_results.record(row["id"], SessionResult(f"failed: {row['error']}"))
+            self.cycle_results.record(row["id"], SessionResult(f"failed: {row['error']}"))
         return len(rows)
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:

@@ -10,6 +10,8 @@ import typer
 
 from duly.accounts import service as accounts
 from duly.apps.scheduler import service
+from duly.apps.scheduler.cli import schedule_runs
+from duly.apps.scheduler.cli.schedule_runs import Category, Merchant, Note, ScheduleId, to_document
 from duly.apps.scheduler.model import (
     CatchUp,
     ExpenseTemplate,
@@ -23,12 +25,10 @@ from duly.apps.scheduler.plan import next_firings
 from duly.apps.scheduler.rule import parse_rule
 from duly.apps.scheduler.seed import SAMPLE_UID, seed
 from duly.apps.scheduler.wallclock import parse_zone
-from duly.cli import schedule_runs
 from duly.cli.database_call import call_as_api, call_as_owner
 from duly.cli.options import Cursor, Json, Limit, OnlyUser, new_group
 from duly.cli.output import creation_outcome, print_fields, print_page, print_table, single_line, to_json
 from duly.cli.owners import find_owner_id, get_user
-from duly.cli.schedule_runs import Category, Merchant, Note, ScheduleId, to_document
 from duly.cli.times import parse_time
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument
