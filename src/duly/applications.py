@@ -18,6 +18,7 @@ DECLARATIONS = {
     "scheduler": "duly.apps.scheduler.application:SCHEDULER",
     "ingest": "duly.apps.ingest.application:INGEST",
 }
+BOT_SERVES = ("scheduler", "ingest")  # the Telegram bot: reminders and shifts, answers and screenshots
 SETTING = "DULY_APPS"
 ALL, NONE = ",".join(DECLARATIONS), "none"
 
@@ -82,6 +83,11 @@ def parse_names(value: str) -> tuple[str, ...]:
     if not all(name in DECLARATIONS for name in names):
         raise ValueError(f"must be {NONE}, or some of {', '.join(DECLARATIONS)} with commas between")
     return tuple(name for name in DECLARATIONS if name in names)
+
+
+def has_bot(value: str) -> bool:
+    """Does a value of DULY_APPS switch on every application that the Telegram bot serves?"""
+    return set(BOT_SERVES) <= set(parse_names(value))
 
 
 def describe_as_off(value: str, thing: str, owner: Application) -> str:

@@ -11,7 +11,7 @@ import uvicorn
 from psycopg import OperationalError, errors
 
 from duly.accounts.service import has_keys
-from duly.applications import load
+from duly.applications import has_bot, load
 from duly.cli.existing_database import log_warning, open_existing, require_database
 from duly.cli.listen import listen, listener_url
 from duly.cli.options import Json, Port
@@ -76,8 +76,8 @@ def open_for(settings: Settings, descriptor: int | None) -> Database:
 
 
 def build_webhook(settings: Settings) -> WebhookBot | None:
-    """Return the handler of Telegram's webhook; None if there is no bot, or it polls."""
-    if not settings.telegram_token or not settings.telegram_webhook_secret:
+    """Return the handler of Telegram's webhook; None if there is no bot, it polls, or what it serves is off."""
+    if not settings.telegram_token or not settings.telegram_webhook_secret or not has_bot(settings.apps):
         return None
     install("telegram")
     return load("duly.telegram.webhook:TelegramWebhook")(settings)  # above this package, like an application

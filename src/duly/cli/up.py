@@ -18,6 +18,7 @@ from typing import IO, Annotated
 import typer
 
 import duly
+from duly.applications import has_bot
 from duly.cli.app_name import load_app
 from duly.cli.existing_database import print_warning, warn_of_unknown_variables
 from duly.cli.lazy_group import import_tool
@@ -182,8 +183,9 @@ def telegram_on_console(database: Database) -> dict[str, str]:
 
 
 def is_bot_polling(settings: Settings) -> bool:
-    """Return whether there is a bot that gets its updates by polling."""
-    return settings.telegram_token is not None and settings.telegram_webhook_url is None
+    """Return whether there is a bot that gets its updates by polling, and what it serves is on."""
+    has_token = settings.telegram_token is not None and has_bot(settings.apps)
+    return has_token and settings.telegram_webhook_url is None
 
 
 async def keep_database_running(server: EmbeddedServer, stop: asyncio.Event) -> None:

@@ -190,7 +190,7 @@ def test_a_schedule_says_its_rule_in_words_and_when_it_fires_next(env: ApiEnviro
     assert {name: body[name] for name in wanted} == {**wanted, "expense": {**TEMPLATE, "merchant": None, "note": None}}
     assert (body["status"], body["zone"], body["plan_error"]) == ("active", "Europe/Stockholm", None)
     assert body["first_run_at"] == "2026-11-30T23:00:00Z"
-    assert "Europe/Stockholm" in body["says"]
+    assert "Europe/Stockholm" in body["rule_in_words"]
     assert len(body["firings"]) == 5
     assert body["firings"][0] == {
         "period_key": "2026-12",
@@ -263,7 +263,7 @@ def test_only_what_is_given_is_changed(anna: httpx2.Client) -> None:
     before = made(anna.post(SCHEDULES, json=schedule(description="The flat", expense=TEMPLATE)))
     at = f"{SCHEDULES}/{before['id']}"
     after = shown(anna.patch(at, json={"name": "Flat", "rule": MONTHLY, "advance_minutes": 5, "catch_up": "none"}))
-    moving = {"name", "rule", "advance_minutes", "catch_up", "says", "firings", "updated_at"}
+    moving = {"name", "rule", "advance_minutes", "catch_up", "rule_in_words", "firings", "updated_at"}
     assert {name for name in after if after[name] != before[name]} == moving
     assert (after["name"], after["rule"], after["firings"][0]["period_key"]) == ("Flat", MONTHLY, "2026-12")
     assert shown(anna.patch(at, json={"expense": {"amount": 3, "currency": "SEK"}}))["expense"]["amount"] == "3"
@@ -328,7 +328,7 @@ def test_a_rule_that_somebody_wrote_past_us_is_shown_with_what_is_wrong(
     env.admin.execute("update scheduler.jobs set rule = 'cron: nonsense'")
     env.turn()
     body = shown(anna.get(f"{SCHEDULES}/{key}"))
-    assert (body["says"], body["firings"]) == (None, [])
+    assert (body["rule_in_words"], body["firings"]) == (None, [])
     assert "rule" in body["plan_error"]
 
 

@@ -106,7 +106,7 @@ def are_over(captures: CaptureActions, keys: Sequence[UUID]) -> bool:
 
 def released_sessions(worker: Worker) -> float:
     """Return how many sessions a worker released."""
-    return worker.metrics.registry.get_sample_value("duly_handed_back_total", {"kind": "ingest"}) or 0.0
+    return worker.metrics.registry.get_sample_value("duly_handed_back_total", {"work_type": "ingest"}) or 0.0
 
 
 def read_logs(capfd: pytest.CaptureFixture[str]) -> str:

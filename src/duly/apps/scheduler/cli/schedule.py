@@ -216,7 +216,9 @@ def show_next(
         for at in islice(parsed.occurrences(start, user_zone), count)
     ]
     if as_json:
-        print(to_json({"rule": rule, "says": sentence, "zone": rule_zone.key, "grain": grain, "next": firings}))
+        print(
+            to_json({"rule": rule, "rule_in_words": sentence, "zone": rule_zone.key, "grain": grain, "next": firings})
+        )
         return
     print(sentence)
     print_firings(rule_zone.key, firings)
@@ -314,12 +316,12 @@ def print_schedule(
     if as_json:
         first = {"outcome": outcome} if outcome else {}
         last = {"open_runs": [to_document(run) for run in open_runs]} if open_runs is not None else {}
-        print(to_json({**first, **asdict(schedule), "says": sentence, "next": firings, **last}))
+        print(to_json({**first, **asdict(schedule), "rule_in_words": sentence, "next": firings, **last}))
         return
     if outcome:
         print(f"{outcome:17} schedule {schedule.id}")
     print_fields(asdict(schedule))
-    print(f"{'says':17} {single_line(sentence)}")
+    print(f"{'in words':17} {single_line(sentence)}")
     print()
     if firings:
         print_firings(schedule.zone, firings)

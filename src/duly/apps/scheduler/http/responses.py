@@ -62,7 +62,7 @@ class FiringResponse(ResponseModel):
 class ScheduleResponse(ScheduleSummary):
     """A schedule with its rule in plain words and its next firings."""
 
-    says: str | None = Field(description="The rule in plain words; null when it is invalid.")
+    rule_in_words: str | None = Field(description="The rule in plain words; null when it is invalid.")
     firings: list[FiringResponse] = Field(description="The next firings; empty unless the schedule is active.")
 
 

@@ -181,9 +181,9 @@ def to_schedule_response(schedule: Schedule, at: datetime) -> ScheduleResponse:
     try:
         rule, zone = parse_rule_cached(schedule.rule), parse_zone("user.zone", schedule.zone)
     except InvalidArgument:  # written by another program; plan_error has the reason
-        return ScheduleResponse.model_validate({**fields, "says": None, "firings": []}, from_attributes=True)
+        return ScheduleResponse.model_validate({**fields, "rule_in_words": None, "firings": []}, from_attributes=True)
     more = {
-        "says": rule.sentence(schedule.first_run_at, zone),
+        "rule_in_words": rule.sentence(schedule.first_run_at, zone),
         "firings": next_firings(schedule, at, rule.zone_for(zone)),
     }
     return ScheduleResponse.model_validate({**fields, **more}, from_attributes=True)
