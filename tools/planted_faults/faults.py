@@ -1106,14 +1106,14 @@ REST = (
         "is_working says yes while the worker beside the server cannot work.",
     ),
     Fault(
-        "wiring-open-session",
+        "work-open-session",
         "src/duly/apps/ingest/build_work.py",
         'due="created_at" if once else "closed_at",',
         'due="created_at",',
         "A worker reads sessions whose images are still being sent.",
     ),
     Fault(
-        "wiring-sender-off",
+        "assembly-sender-off",
         "src/duly/assembly.py",
         "for name, channel in channels.items() if name not in off}",
         "for name, channel in channels.items()}",

@@ -173,7 +173,7 @@ def capture_data(fixture: Path, user: str, wait: float | None, as_json: bool) ->
     except InvalidArgument as error:
         raise InvalidArgument(f"{fixture}: {error}") from None
 
-    async def create(pool: Pool, schema: str, user_id: int, show_step: ShowStep) -> CaptureSession:  # noqa: ARG001
+    async def create(pool: Pool, schema: str, user_id: int, _: ShowStep) -> CaptureSession:
         return await service.create_session(pool, schema, user_id, payload)
 
     run_capture(create, 0, user, WAIT_SECONDS if wait is None else wait, as_json)
