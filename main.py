@@ -4,7 +4,7 @@ Prints how the cycle ended. Exits 0 when there was nothing to do, when a session
 failed; 1 when its lease was lost, when it was handed back, and when an error stood in the way.
 """
 
-from duly.cli.once import main
+from duly.apps.ingest.cli.once import main
 
 if __name__ == "__main__":
     main()

@@ -16,13 +16,13 @@ from pathlib import Path
 from bench.ocr.goals import find_failed_goals
 from bench.ocr.reading import YEAR, Reading, ReadingCache, ScreenReader
 from bench.ocr.score import Score, score_day, to_rows, total
+from duly.apps.ingest.build_work import build_ocr_runner
 from duly.apps.ingest.ocr.header import find_header_date
 from duly.apps.ingest.ocr.lines import Line
 from duly.apps.ingest.ocr.reader import RecognisedDay
 from duly.errors import DulyError, InvalidArgument
 from duly.executors.process_pool import ProcessPool
 from duly.settings import load_settings
-from duly.wiring import ocr_runner
 from tests.support.ocr.screens import REPORT_FROM, draw
 
 
@@ -126,7 +126,7 @@ async def measure(options: argparse.Namespace) -> Result:
     readings: list[Reading] = []
     misses: list[Miss] = []
     process_pool = ProcessPool(1)
-    screen_reader = ScreenReader(ocr_runner(load_settings(), process_pool))
+    screen_reader = ScreenReader(build_ocr_runner(load_settings(), process_pool))
     try:
         for each in chosen:
             reading = cache.find(each.data)

@@ -49,7 +49,7 @@ def api_on(database: str) -> Generator[str, None, None]:
 @contextmanager
 def api_of(database: str, objects: ObjectStore) -> Generator[str, None, None]:
     """Yield the API over a database and an object store of the test."""
-    with running(build_app(make_conninfo(database, user=Names().api), objects, pool_size=8)) as address:
+    with running(build_app(Settings(), make_conninfo(database, user=Names().api), objects)) as address:
         yield address
 
 
@@ -152,7 +152,7 @@ def request_until_rate_limited(ask: Callable[[], httpx2.Response], limit: int = 
 def served_on(database: str) -> Generator[str, None, None]:
     """Yield the base URL of a real server of the API, with the role of the API."""
     with temporary_object_store() as objects:
-        app = build_app(make_conninfo(database, user=Names().api), objects, pool_size=8)
+        app = build_app(Settings(), make_conninfo(database, user=Names().api), objects)
         with served(app) as address:
             yield address
 

@@ -16,12 +16,12 @@ from uuid import UUID
 import psycopg
 from psycopg import AsyncConnection
 
+from duly.apps.ingest.build_work import states_from_settings
 from duly.apps.ingest.reading import FixtureReader
 from duly.apps.ingest.work import CaptureWork
 from duly.db.pool import connect
 from duly.launcher import ROOT
 from duly.settings import load_settings
-from duly.wiring import states_of
 from tests.support.contract_database import database_for_tests
 from tests.support.ingest.actions import CaptureActions
 from tests.support.processes import plain_environment
@@ -73,7 +73,9 @@ class ContractCase(unittest.IsolatedAsyncioTestCase):
     async def work(self) -> CaptureWork:
         """A worker's work on these tables, which is refused on tables without the lease migration."""
         settings = self.settings
-        work = self.captures.work(FixtureReader(self.fixture), schema=settings.db_schema, states=states_of(settings))
+        work = self.captures.work(
+            FixtureReader(self.fixture), schema=settings.db_schema, states=states_from_settings(settings)
+        )
         await work.prepare(self.captures.worker)
         return work
 

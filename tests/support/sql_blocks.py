@@ -29,7 +29,7 @@ class Loader:
 
     module: Path
     tree: ast.Module
-    how: str  # load_queries, parse_queries or load_invariants
+    how: str  # load_queries or parse_queries
     variable: str
     file: Path
 
@@ -48,7 +48,7 @@ def loaders_of(module: Path, source: str) -> Iterator[Loader]:
         match statement:
             case ast.Assign(
                 targets=[ast.Name(variable)],
-                value=ast.Call(ast.Name("load_queries" | "parse_queries" | "load_invariants" as how)) as call,
+                value=ast.Call(ast.Name("load_queries" | "parse_queries" as how)) as call,
             ):
                 names = [name for name in texts_in(call) if name.endswith(".sql")] or ["queries.sql"]
                 yield Loader(module, tree, how, variable, module.with_name(names[0]))

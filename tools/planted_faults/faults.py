@@ -649,14 +649,14 @@ OBJECTS = (
 VERIFY = (
     Fault(
         "verify-gap-not-seen",
-        "src/duly/verify/invariants.sql",
+        "src/duly/lease/invariants.sql",
         "having max(seq) <> count(*) or min(seq) <> 1\norder by machine, key\n",
         "having max(seq) < count(*)\norder by machine, key\n",
         "Verify does not notice that a line of a timeline is missing.",
     ),
     Fault(
         "verify-starts-not-compared",
-        "src/duly/verify/invariants.sql",
+        "src/duly/jobs/invariants.sql",
         "where j.starts <> coalesce(logged.starts, 0) or j.starts > j.max_attempts",
         "where j.starts > j.max_attempts",
         "Verify does not notice a job whose starts were not counted.",
@@ -677,7 +677,7 @@ VERIFY = (
     ),
     Fault(
         "verify-doctor-months",
-        "src/duly/doctor/partitions.py",
+        "src/duly/apps/scheduler/doctor.py",
         "+ until.month - now.month - 1)",
         "+ until.month - now.month)",
         "The doctor counts one month of partitions too many, and warns a month late.",
@@ -722,14 +722,14 @@ API = (
     ),
     Fault(
         "api-schedule-scope",
-        "src/duly/http/scheduler.py",
+        "src/duly/apps/scheduler/http/access.py",
         'uid = require_uid(request, WRITE, "schedules")',
         'uid = require_uid(request, READ, "schedules")',
         "A key that may only read can change schedules and book expenses.",
     ),
     Fault(
         "api-existing-status",
-        "src/duly/http/scheduler.py",
+        "src/duly/apps/scheduler/http/access.py",
         "        response.status_code = status.HTTP_200_OK\n",
         "        response.status_code = status.HTTP_201_CREATED\n",
         "A repeated request is answered as if it had created something.",
@@ -750,7 +750,7 @@ API = (
     ),
     Fault(
         "api-intent-status",
-        "src/duly/http/envelope.py",
+        "src/duly/apps/posts/http/envelope.py",
         """    code = status.HTTP_400_BAD_REQUEST if error is InvalidArgument else error.status
     post_id""",
         "    code = error.status\n    post_id",
@@ -765,14 +765,14 @@ API = (
     ),
     Fault(
         "api-page-escapes",
-        "src/duly/http/answer.py",
+        "src/duly/apps/scheduler/http/answer.py",
         "autoescape=True",
         "autoescape=False",
         "The name of a schedule can put a script into the page behind an answer link.",
     ),
     Fault(
         "api-night-shift",
-        "src/duly/http/calendar.py",
+        "src/duly/apps/scheduler/http/calendar.py",
         "ends_at=ends_at if ends_at > starts_at else ends_at + timedelta(days=1),",
         "ends_at=ends_at,",
         "A night shift ends in the calendar before it begins.",
@@ -810,7 +810,7 @@ CLI = (
     ),
     Fault(
         "cli-drop-unasked",
-        "src/duly/cli/partitions.py",
+        "src/duly/apps/scheduler/cli/partitions.py",
         "    if not yes:\n",
         "    if not yes and as_json:\n",
         "A month is dropped without --yes.",
@@ -1105,17 +1105,17 @@ REST = (
         "is_working says yes while the worker beside the server cannot work.",
     ),
     Fault(
-        "wiring-open-session",
-        "src/duly/wiring.py",
+        "work-open-session",
+        "src/duly/apps/ingest/build_work.py",
         'due="created_at" if once else "closed_at",',
         'due="created_at",',
         "A worker reads sessions whose images are still being sent.",
     ),
     Fault(
-        "wiring-sender-off",
-        "src/duly/wiring.py",
-        "for name, channel in there_are.items() if name not in off}",
-        "for name, channel in there_are.items()}",
+        "assembly-sender-off",
+        "src/duly/assembly.py",
+        "for name, channel in channels.items() if name not in off}",
+        "for name, channel in channels.items()}",
         "Messages go out on a channel that DULY_SENDER_OFF switched off.",
     ),
 )

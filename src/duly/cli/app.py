@@ -1,22 +1,28 @@
-"""The commands of `duly`. Each is defined in a module of its own, which is imported when the command runs."""
+"""The commands of `duly`. Each is defined in a module of its own, which is imported when the command runs.
 
-from typing import Annotated
+The commands of an application are listed by its declaration, and are there while it is switched on.
+"""
+
+import os
+from typing import Annotated, Any
 
 import typer
 
 import duly
+from duly.applications import ALL, SETTING, describe_as_off, list_applications
 from duly.cli.lazy_group import LazyCommand, LazyGroup
+from duly.errors import Misconfigured
 
 SUMMARY = (
     "Durable jobs on PostgreSQL: each runs at its time, under one lease at a time, with an event for every change."
 )
 DEVELOPMENT = "Development of duly"
 
-COMMANDS = (
+ENGINE_COMMANDS = (
     LazyCommand("up", "duly.cli.up", "Start PostgreSQL (embedded, or DATABASE_URL), a worker and the HTTP API."),
     LazyCommand("serve", "duly.cli.serve", "Run the HTTP API."),
     LazyCommand("worker", "duly.cli.worker", "Claim work and run it."),
-    LazyCommand("bot", "duly.cli.bot", "Run the Telegram bot by long polling."),
+    LazyCommand("bot", "duly.telegram.cli", "Run the Telegram bot by long polling."),
     LazyCommand(
         "migrate",
         "duly.cli.migrate",
@@ -28,22 +34,14 @@ COMMANDS = (
     LazyCommand(
         "doctor", "duly.cli.doctor", "Check the server, the settings and the workers, and print how to fix problems."
     ),
-    LazyCommand("slo", "duly.cli.slo", "Show whether the service level objectives of posts are met."),
     LazyCommand("psql", "duly.cli.psql", "Open psql on duly's database; further arguments go to psql."),
     LazyCommand("jobs", "duly.cli.jobs", "Enqueue, list, explain and control jobs."),
-    LazyCommand("posts", "duly.cli.posts", "Posts: one per person and day, released six hours later."),
-    LazyCommand("ingest", "duly.cli.ingest", "Photographed work schedules: versions, changes and notifications."),
-    LazyCommand("schedule", "duly.cli.schedule", "Recurring reminders: schedules, their runs and the answers."),
     LazyCommand("notifications", "duly.cli.notifications", "Messages to people: list, resend and resolve them."),
-    LazyCommand("expenses", "duly.cli.expenses", "Expenses booked by schedules: list and export them."),
-    LazyCommand(
-        "partitions",
-        "duly.cli.partitions",
-        "Monthly partitions of the scheduler's runs: create, archive and drop them.",
-    ),
     LazyCommand("orgs", "duly.cli.orgs", "Organizations: the tenants that own jobs and API keys."),
     LazyCommand("users", "duly.cli.users", "Users: uid, Telegram id, time zone, language and addresses."),
     LazyCommand("keys", "duly.cli.keys", "API keys, and the key that signs links in messages."),
+)
+DEVELOPMENT_COMMANDS = (
     LazyCommand(
         "test",
         "tools.commands.development",
@@ -69,10 +67,39 @@ COMMANDS = (
 )
 
 
+def read_setting() -> str:
+    """Read DULY_APPS without the other settings, which take longer to import; raises Misconfigured."""
+    value = os.environ.get(SETTING) or ALL
+    try:
+        list_applications(value)
+    except ValueError as error:
+        raise Misconfigured(f"{SETTING}={value!r}: {error}") from None
+    return value
+
+
+def list_commands(apps: str) -> tuple[LazyCommand, ...]:
+    """List the commands of the engine, of the applications that are on, and for development."""
+    of_applications = [
+        LazyCommand(each.name, each.module, each.summary)
+        for application in list_applications(apps)
+        for each in application.commands
+    ]
+    return (*ENGINE_COMMANDS, *of_applications, *DEVELOPMENT_COMMANDS)
+
+
 class Commands(LazyGroup):
     """The top-level group."""
 
-    lazy_commands = COMMANDS
+    def __init__(self, **attributes: Any) -> None:
+        self.apps = read_setting()
+        super().__init__(list_commands(self.apps), **attributes)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command; raises Misconfigured for one of an application that is switched off."""
+        for application in list_applications():
+            if args[0] not in self.commands and any(each.name == args[0] for each in application.commands):
+                raise Misconfigured(describe_as_off(self.apps, f"the command '{args[0]}'", application))
+        return super().resolve_command(ctx, args)
 
 
 app = typer.Typer(

@@ -36,19 +36,13 @@ def atomic_file(path: Path, *, replace: bool = True) -> Generator[BinaryIO, None
         problem = "is a directory" if target.is_dir() else "exists, and is not overwritten"
         raise InvalidArgument(f"--out {path}: {problem}; give another name")
     try:
-        with (open_stream if target.exists() and not target.is_file() else open_temporary)(target, replace) as file:
+        is_stream = target.exists() and not target.is_file()  # a pipe or a terminal, which cannot be replaced
+        with target.open("wb") if is_stream else open_temporary(target, replace) as file:
             yield file
     except OSError as error:
         if error.errno not in FILE_ERRORS:
             raise
         raise InvalidArgument(f"--out {path}: cannot be written: {error.strerror}") from None
-
-
-@contextmanager
-def open_stream(target: Path, replace: bool) -> Generator[BinaryIO, None, None]:  # noqa: ARG001
-    """Open a pipe or a terminal, which cannot be replaced."""
-    with target.open("wb") as stream:
-        yield stream
 
 
 @contextmanager

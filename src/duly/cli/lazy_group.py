@@ -1,6 +1,7 @@
 """A command group that imports a subcommand's module only when that subcommand runs, so that `duly --help` is quick."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
@@ -48,12 +49,10 @@ class LazyCommand:
 class LazyGroup(TyperGroup):
     """Lists placeholders, and replaces one by the real command before that is run."""
 
-    lazy_commands: tuple[LazyCommand, ...] = ()
-
-    def __init__(self, **attributes: Any) -> None:
+    def __init__(self, lazy_commands: Sequence[LazyCommand], **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.not_loaded = {command.name: command for command in self.lazy_commands}
-        for command in self.lazy_commands:
+        self.not_loaded = {command.name: command for command in lazy_commands}
+        for command in lazy_commands:
             self.add_command(command.placeholder())
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -11,6 +11,7 @@ import uvicorn
 from psycopg import OperationalError, errors
 
 from duly.accounts.service import has_keys
+from duly.applications import has_bot, load
 from duly.cli.existing_database import log_warning, open_existing, require_database
 from duly.cli.listen import listen, listener_url
 from duly.cli.options import Json, Port
@@ -58,12 +59,10 @@ def serve(
             url = listener_url(listener)
             print(json.dumps({"api": url}) if as_json else f"duly: API at {url}", flush=True)
         api = build_app(
+            settings,
             database.dsn,
             open_object_store(settings),
             role=role_to_set(database.dsn, settings.api_role),
-            pool_size=settings.pool_size,
-            ingest_schema=settings.db_schema,
-            undo_seconds=settings.scheduler_undo_seconds,
             webhook=build_webhook(settings),
         )
         uvicorn.Server(server_config(api)).run(sockets=[listener])
@@ -77,13 +76,11 @@ def open_for(settings: Settings, descriptor: int | None) -> Database:
 
 
 def build_webhook(settings: Settings) -> WebhookBot | None:
-    """Return the handler of Telegram's webhook; None if there is no bot, or it polls."""
-    if not settings.telegram_token or not settings.telegram_webhook_secret:
+    """Return the handler of Telegram's webhook; None if there is no bot, it polls, or what it serves is off."""
+    if not settings.telegram_token or not settings.telegram_webhook_secret or not has_bot(settings.apps):
         return None
     install("telegram")
-    from duly.telegram.webhook import TelegramWebhook
-
-    return TelegramWebhook(settings)
+    return load("duly.telegram.webhook:TelegramWebhook")(settings)  # above this package, like an application
 
 
 def require_key_unless_loopback(listener: socket.socket, settings: Settings, dsn: str) -> None:

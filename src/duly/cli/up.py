@@ -18,6 +18,8 @@ from typing import IO, Annotated
 import typer
 
 import duly
+from duly.applications import has_bot
+from duly.cli.app_name import load_app
 from duly.cli.existing_database import print_warning, warn_of_unknown_variables
 from duly.cli.lazy_group import import_tool
 from duly.cli.listen import listen, listener_url
@@ -32,7 +34,6 @@ from duly.errors import AlreadyRunning, HomeUnusable, InvalidArgument, Unavailab
 from duly.extras import install
 from duly.formatting import rewrite_commands
 from duly.settings import Settings, load_settings
-from duly.wiring import load_app
 
 app = typer.Typer()
 
@@ -182,8 +183,9 @@ def telegram_on_console(database: Database) -> dict[str, str]:
 
 
 def is_bot_polling(settings: Settings) -> bool:
-    """Return whether there is a bot that gets its updates by polling."""
-    return settings.telegram_token is not None and settings.telegram_webhook_url is None
+    """Return whether there is a bot that gets its updates by polling, and what it serves is on."""
+    has_token = settings.telegram_token is not None and has_bot(settings.apps)
+    return has_token and settings.telegram_webhook_url is None
 
 
 async def keep_database_running(server: EmbeddedServer, stop: asyncio.Event) -> None:
@@ -222,7 +224,7 @@ async def print_when_ready(
         f"  database  {about['database']}\n"
         f"{database_url_line(about)}"
         f"  schema    {about['revision']}\n"
-        f"  api       {url}  (/v1/jobs, /v1/posts, /v1/ingest, /v1/schedules, /healthz, /readyz)\n"
+        f"  api       {url}  (/v1/jobs, /openapi.json, /healthz, /readyz)\n"
         f"  next      in another terminal: {rewrite_commands('duly jobs --help')}    or curl {url}/v1/jobs\n"
         f"  stop      Ctrl-C",
         flush=True,

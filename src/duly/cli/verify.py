@@ -9,20 +9,20 @@ from typing import Annotated, Any
 import psycopg
 import typer
 
+from duly.applications import describe_as_off, load_application
 from duly.cli.existing_database import open_existing
 from duly.cli.options import Json
 from duly.cli.output import print_result
 from duly.cli.progress import step_progress
 from duly.db.migrate import direct_dsn
-from duly.db.migrations import Names, names_from_settings
+from duly.db.migrations import names_from_settings
 from duly.db.pool import with_keepalive
-from duly.errors import NotMigrated, Unavailable
+from duly.errors import Misconfigured, NotMigrated, Unavailable
 from duly.settings import Settings, load_settings
 from duly.verify import Difference, Invariant, Violation, check, compare, select_invariants
 from duly.verify.backend import compare_backend, find_owner, has_contract_event_key, is_migrated, is_owned_by_backend
-from duly.verify.contract import CONTRACTS, contract_lines, contract_schemas, has_tables
+from duly.verify.contract import CONTRACTS, contract_lines, contract_schemas, has_tables, list_contracts
 from duly.verify.document import build_document
-from duly.wiring import states_of
 
 app = typer.Typer()
 
@@ -57,7 +57,7 @@ def verify(
 def run_verify(contract: str | None, as_json: bool) -> None:
     """Compare and check; exit 1 if anything is found."""
     settings = load_settings()
-    selected = select_contracts(contract, names_from_settings(settings))
+    selected = select_contracts(contract, settings)
     with open_existing(settings) as database:
         try:
             with psycopg.connect(with_keepalive(direct_dsn(settings, database)), autocommit=True) as connection:
@@ -100,7 +100,7 @@ def find_problems(
         invariants = [each for each in invariants if each.name != REBUILD_INVARIANT]
     if not all(has_tables(connection, name, names) for name in contracts):
         raise NotMigrated("this database lacks duly's tables; create them with: duly migrate")
-    states = list(vars(states_of(settings)).values())
+    states = [settings.pending_state, settings.processing_state, settings.done_state, settings.failed_state]
     differences = [
         difference
         for name in contracts
@@ -147,14 +147,16 @@ def run_print_contract(contract: str | None) -> None:
     settings = load_settings()
     names = names_from_settings(settings)
     document = build_document(
-        select_contracts(contract, names), names, done=settings.done_state, failed=settings.failed_state
+        select_contracts(contract, settings), names, done=settings.done_state, failed=settings.failed_state
     )
     print(json.dumps(document, indent=2))
 
 
-def select_contracts(contract: str | None, names: Names) -> Sequence[str]:
-    """Return the contracts to check; an unknown name is refused before anything is opened."""
-    selected = [contract] if contract else list(CONTRACTS)
-    for name in selected:
-        contract_lines(name, names)
-    return selected
+def select_contracts(contract: str | None, settings: Settings) -> Sequence[str]:
+    """Return the contracts to check; an unknown name, or one of an application that is off, is refused first."""
+    if contract is None:
+        return list_contracts(settings.apps)
+    if contract in CONTRACTS and contract not in list_contracts(settings.apps):
+        raise Misconfigured(describe_as_off(settings.apps, f"the contract '{contract}'", load_application(contract)))
+    contract_lines(contract, names_from_settings(settings))
+    return [contract]

@@ -6,10 +6,12 @@ import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Protocol, runtime_checkable
 
 import typer
 
+from duly.assembly import build_works
+from duly.cli.app_name import load_app
 from duly.cli.existing_database import log_warning, open_existing, require_database
 from duly.cli.options import AppName, Json
 from duly.configuration.engine import MAX_WORKER_ID_LENGTH
@@ -18,7 +20,6 @@ from duly.db.location import role_to_set
 from duly.executors.lifeline import exit_with_parent
 from duly.logging import configure_logs
 from duly.settings import Settings, load_settings
-from duly.wiring import check_input, find_session_reports, load_app, works_of
 from duly.worker.runner import run_worker
 
 app = typer.Typer()
@@ -26,12 +27,29 @@ app = typer.Typer()
 NOT_DONE = 1
 
 
+class CycleReports(Protocol):
+    """What came of the rows of one cycle: a line for each, and whether all of them were settled."""
+
+    @property
+    def lines(self) -> Sequence[str]: ...
+    @property
+    def is_settled(self) -> bool: ...
+
+
+@runtime_checkable
+class ReportsCycle(Protocol):
+    """A work type that reports what came of the rows of one cycle."""
+
+    @property
+    def reports(self) -> CycleReports: ...
+
+
 @dataclass(frozen=True)
 class Cycle:
-    """The result of one cycle: the number of rows, and how each capture session ended."""
+    """The result of one cycle: the number of rows, and a line for each of those that their work reports."""
 
     rows: int
-    session_reports: Sequence[str] = ()
+    lines: Sequence[str] = ()
     is_done: bool = True  # no lease was lost, and no error prevented work
 
 
@@ -62,7 +80,7 @@ def worker(
     if as_json:
         print(json.dumps({"rows": cycle.rows}))
     else:
-        for line in cycle.session_reports:
+        for line in cycle.lines:
             print(f"duly: {line}")
         print(f"duly: {cycle.rows} rows in this cycle")
     if not cycle.is_done:
@@ -83,9 +101,7 @@ def run_configured_worker(
     require_database(settings)
     names = [name.strip() for name in only.split(",") if name.strip()] if only is not None else None
     name = app_name or settings.app
-    if names and "ingest" in names:
-        check_input(settings, once=once)
-    works = works_of(settings, names, load_app(name) if name else None, once=once)
+    works = build_works(settings, names, load_app(name) if name else None, once=once)
     with open_existing(settings, log_warning) as database:
         dsn = database.dsn_as(settings.worker_role)
         direct = settings.database_direct_url
@@ -97,8 +113,10 @@ def run_configured_worker(
             role=choose_role(dsn, settings, names),
             once=once,
         )
-    results = find_session_reports(works)
-    return Cycle(rows, results.lines, results.is_settled) if results else Cycle(rows)
+    results = [work.reports for work in works if isinstance(work, ReportsCycle)]
+    return Cycle(
+        rows, [line for each in results for line in each.lines], is_done=all(each.is_settled for each in results)
+    )
 
 
 def default_worker_id(hostname: str) -> str:

@@ -25,6 +25,7 @@ class Section(StrEnum):
 
     DATABASE = "The database"
     EMBEDDED = "The embedded server"
+    APPLICATIONS = "The applications"
     API = "The API"
     INGEST = "The ingest worker"
     OCR = "Reading photographs"

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
 
+from duly.applications import ALL, NONE, parse_names
 from duly.configuration import (
     Accepts,
     Count,
@@ -75,6 +76,12 @@ def checked_host(host: str) -> str:
     return host
 
 
+def checked_applications(value: str) -> str:
+    """Return the applications to switch on, after a check of their names."""
+    parse_names(value)
+    return value
+
+
 HOST = "an IP address or localhost"
 WORKER_NAME = f"1 to {MAX_WORKER_ID_LENGTH} printable characters without /, and not only blanks"
 Address = Annotated[SecretStr | None, Accepts("a PostgreSQL address")]
@@ -85,6 +92,11 @@ RoleName = Annotated[
 ]
 WorkerName = Annotated[str, AfterValidator(checked_worker_name), Accepts(WORKER_NAME)]
 Host = Annotated[str, AfterValidator(checked_host), Accepts(HOST)]
+Applications = Annotated[
+    str,
+    AfterValidator(checked_applications),
+    Accepts(f"{NONE}, or some of {ALL.replace(',', ', ')} with commas between"),
+]
 PoolSize = Annotated[int, Field(ge=1, le=200)]
 
 
@@ -169,6 +181,18 @@ class RoleSettings(Part):
     def check_role_names_distinct(cls, value: str, info: ValidationInfo) -> str:
         """Refuse two roles of the same name."""
         return check_distinct(cls, ROLE_SETTINGS, value, info)
+
+
+class ApplicationSettings(Part):
+    """The applications on the engine."""
+
+    apps: Applications = setting(
+        Section.APPLICATIONS,
+        "DULY_APPS",
+        default=ALL,
+        description="The applications that are switched on; `none` leaves jobs alone. One that is off has no HTTP "
+        "routes, commands, work, checks or invariants here; its tables and settings stay.",
+    )
 
 
 class HttpSettings(Part):
@@ -274,6 +298,7 @@ class EngineSettings(
     WorkerSettings,
     HttpSettings,
     RoleSettings,
+    ApplicationSettings,
     DatabaseSettings,
 ):
     """Every setting of the engine; pydantic orders the fields from the last base to the first."""

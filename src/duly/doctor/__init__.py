@@ -13,18 +13,18 @@ and the client disconnects when the server does not respond; a check that fails 
     transactions  open transactions, replication slots, dead rows, transaction ids
     locks         sessions that wait for locks
     workers       the heartbeat, and workers that are alive
-    partitions    partitions for the coming months, rows in the default partition
     messages      late, uncertain and failed messages
     telegram      the bot, and how it receives updates
-    posts         service level objectives, the analyzer
+
+The applications add checks of their own: `apps/posts/doctor.py`, `apps/scheduler/doctor.py`.
 
 Each of these has its statements in the `.sql` file beside it; `checks` lists them all by name, in order. They are built
 on `context` (what is checked), `finding` (results), `connection` (queries with a timeout) and `formatting`.
 """
 
-from duly.doctor.checks import CHECKS, run_checks
+from duly.doctor.checks import load_checks, run_checks
 from duly.doctor.connection import open_connection
 from duly.doctor.context import CheckContext, Limits
 from duly.doctor.finding import Finding, Verdict
 
-__all__ = ["CHECKS", "CheckContext", "Finding", "Limits", "Verdict", "open_connection", "run_checks"]
+__all__ = ["CheckContext", "Finding", "Limits", "Verdict", "load_checks", "open_connection", "run_checks"]

@@ -1,8 +1,9 @@
-"""All checks by name, in the order in which they run and are printed."""
+"""All checks by name, those of the applications last, in the order in which they run and are printed."""
 
 from collections.abc import Generator, Mapping
 from typing import Final
 
+from duly.applications import ALL, list_applications, load
 from duly.doctor.clock import check_clock, check_test_clock
 from duly.doctor.connection import open_connection
 from duly.doctor.context import DEFAULT_LIMITS, Check, CheckContext, CheckFunction, Limits, make_check
@@ -10,8 +11,6 @@ from duly.doctor.finding import Finding
 from duly.doctor.locks import check_locks
 from duly.doctor.messages import check_messages
 from duly.doctor.network import check_listen, check_pooler
-from duly.doctor.partitions import check_partitions
-from duly.doctor.posts import check_posts
 from duly.doctor.roles import check_roles, check_row_security
 from duly.doctor.schema import check_contracts, check_schema
 from duly.doctor.server import (
@@ -33,7 +32,7 @@ from duly.doctor.transactions import (
 from duly.doctor.workers import check_heartbeat, check_workers
 from duly.settings import Settings
 
-CHECK_FUNCTIONS: Final[Mapping[str, CheckFunction]] = {
+ENGINE_CHECKS: Final[dict[str, CheckFunction]] = {
     "server": check_server,
     "durability": check_durability,
     "connections": check_connections,
@@ -56,19 +55,24 @@ CHECK_FUNCTIONS: Final[Mapping[str, CheckFunction]] = {
     "transaction ids": check_transaction_ids,
     "heartbeat": check_heartbeat,
     "workers": check_workers,
-    "partitions": check_partitions,
     "messages": check_messages,
     "telegram": check_telegram,
-    "posts": check_posts,
 }
-CHECKS: Final[Mapping[str, Check]] = {name: make_check(name, function) for name, function in CHECK_FUNCTIONS.items()}
+
+
+def load_checks(apps: str = ALL) -> Mapping[str, Check]:
+    """Load the checks of the engine and of the applications that a value of DULY_APPS switches on."""
+    functions = ENGINE_CHECKS | {
+        name: load(path) for application in list_applications(apps) for name, path in application.checks.items()
+    }
+    return {name: make_check(name, function) for name, function in functions.items()}
 
 
 def run_checks(dsn: str, settings: Settings, limits: Limits = DEFAULT_LIMITS) -> Generator[Finding, None, None]:
     """Run all checks in order and yield their findings; raises Unavailable when the database does not respond."""
     connection = open_connection(dsn)
     try:
-        for check in CHECKS.values():
+        for check in load_checks(settings.apps).values():
             if connection.closed:
                 connection = open_connection(dsn)
             yield check(CheckContext(connection, settings, limits))

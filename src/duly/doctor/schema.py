@@ -11,7 +11,7 @@ from duly.doctor.context import CheckContext
 from duly.doctor.finding import Note, bad, ok, warn
 from duly.doctor.formatting import quote_identifier
 from duly.verify.backend import compare_backend
-from duly.verify.contract import CONTRACTS, compare
+from duly.verify.contract import compare, list_contracts
 
 SQL = load_queries(__file__, "schema.sql")
 
@@ -67,8 +67,9 @@ def note_unrecorded_revision(newest: str) -> Note:
 
 def check_contracts(context: CheckContext) -> Sequence[Note]:
     """Does the catalogue match the contracts?"""
-    is_owned, contracts = context.is_owned_by_backend, ["ingest"] if context.is_backend_only else list(CONTRACTS)
     settings, roles = context.settings, names_from_settings(context.settings)
+    contracts = ["ingest"] if context.is_backend_only else list_contracts(settings.apps)
+    is_owned = context.is_owned_by_backend and "ingest" in contracts
     states = [settings.pending_state, settings.processing_state, settings.done_state, settings.failed_state]
     with context.short_transaction() as connection:
         ours = [contract for contract in contracts if not (is_owned and contract == "ingest")]

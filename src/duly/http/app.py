@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Any
 
 from fastapi import FastAPI, Response, status
@@ -10,26 +10,20 @@ from psycopg import AsyncConnection, OperationalError
 from pydantic import BaseModel
 
 import duly
-from duly.apps.ingest.states import DEFAULT_SCHEMA
-from duly.apps.scheduler.service import DEFAULT_UNDO_SECONDS
+from duly.applications import list_applications, load
 from duly.db.pool import open_pool, with_keepalive
 from duly.executors.images import open_image_decoder
-from duly.http.answer import router as answer
+from duly.http.application import HttpPart
 from duly.http.auth import Authenticator
 from duly.http.body_slots import BodySlots
-from duly.http.calendar import routers as calendar
 from duly.http.database_outage import log_database_outages
-from duly.http.envelope import IntentOutcomes
-from duly.http.ingest import routers as ingest
 from duly.http.jobs import router as jobs
-from duly.http.metrics import router as metrics
-from duly.http.posts import routers as posts
 from duly.http.problems import add_problem_schema, install_problem_handlers
 from duly.http.request_limits import BODIES_AT_ONCE, IMAGES_AT_ONCE
-from duly.http.scheduler import routers as scheduler
 from duly.http.telegram import WebhookBot
 from duly.http.telegram import router as telegram
 from duly.rate_limit import RateLimiter
+from duly.settings import Settings
 from duly.storage import ObjectStore
 
 READY_SECONDS = 2.0
@@ -81,44 +75,46 @@ class Application(FastAPI):
 
 
 def build_app(
+    settings: Settings,
     dsn: str,
     objects: ObjectStore,
     *,
     role: str | None = None,
-    pool_size: int = 10,
-    ingest_schema: str = DEFAULT_SCHEMA,
-    undo_seconds: float = DEFAULT_UNDO_SECONDS,
     webhook: WebhookBot | None = None,
 ) -> FastAPI:
     """Build the application over one database and one object store; it starts even while the database is unavailable.
 
-    `role` is the database role to switch to, if the login of `dsn` is another one; `webhook` is the bot whose updates
-    Telegram posts here.
+    It has the routes of the engine and of the applications that are switched on. `role` is the database role to switch
+    to, if the login of `dsn` is another one; `webhook` is the bot whose updates Telegram posts here.
     """
+    applications = list_applications(settings.apps)
+    parts: list[HttpPart] = [load(each.http) for each in applications]
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[Mapping[str, Any], None]:
         async with (
             log_database_outages() as note_connected,
-            open_pool(dsn, size=pool_size, role=role, name="duly-api", on_connect=note_connected) as pool,
-            IntentOutcomes(pool).flushing() as intent_outcomes,
+            open_pool(dsn, size=settings.pool_size, role=role, name="duly-api", on_connect=note_connected) as pool,
+            AsyncExitStack() as stack,
             webhook.open(pool, objects) if webhook else nullcontext() as telegram_dispatcher,
             open_image_decoder() as image_decoder,
         ):
-            yield {
+            state: dict[str, Any] = {
+                "settings": settings,
                 "pool": pool,
                 "authenticator": Authenticator(pool),
                 "objects": objects,
                 "image_decoder": image_decoder,
-                "intent_outcomes": intent_outcomes,
                 "rate_limiter": RateLimiter(),
                 "body_slots": BodySlots(BODIES_AT_ONCE),
                 "image_slots": BodySlots(IMAGES_AT_ONCE),
-                "ingest_schema": ingest_schema,
-                "undo_seconds": undo_seconds,
+                "calendar_sources": [load(each.calendar_events) for each in applications if each.calendar_events],
                 "webhook_secret": webhook.secret if webhook else None,
                 "telegram_dispatcher": telegram_dispatcher,
             }
+            for part in parts:
+                state |= await stack.enter_async_context(part.open_state(pool))
+            yield state
 
     app = Application(
         title="duly",
@@ -150,6 +146,6 @@ def build_app(
         return ReadinessResponse(ready=True, database="ok")
 
     _ = healthz, readyz
-    for router in (jobs, *posts, *ingest, *scheduler, *calendar, answer, telegram, metrics):
+    for router in (jobs, *(router for part in parts for router in part.routers), telegram):
         app.include_router(router)
     return app

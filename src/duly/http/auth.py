@@ -12,14 +12,13 @@ from typing import Annotated, Generic, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from fastapi import Depends, Header, Request, Security
+from fastapi import Header, Request, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from pydantic import Field, TypeAdapter, ValidationError
 
 from duly.accounts import ApiKey
 from duly.accounts.service import find_key_by_secret, find_user, has_keys
-from duly.apps.posts.repository import ADMIN_VIEWER
 from duly.db.pool import Pool
 from duly.errors import Forbidden, InvalidArgument, Unauthorized
 from duly.jobs.model import DEFAULT_ORG
@@ -211,40 +210,6 @@ def require_tenant(caller: Caller, scope: str) -> Tenant:
 
 
 # People ---------------------------------------------------------------------------------------------------------------
-
-
-@PersonAccessRule
-async def posts_viewer(request: Request) -> str | None:
-    """Return the person who views posts; a key without a person sees released posts only."""
-    require_scope(request.state.caller, "posts:read")
-    return await find_known_uid(request)
-
-
-async def posts_private_viewer(request: Request, viewer: Annotated[str | None, Depends(posts_viewer)]) -> str | None:
-    """Return who sees request ids and leases of posts: their author, and an administrator those of every author."""
-    return ADMIN_VIEWER if ADMIN in request.state.caller.scopes else viewer
-
-
-@PersonAccessRule
-async def posts_author(request: Request) -> str:
-    """Return the author whose posts are changed."""
-    return await find_author(request)
-
-
-async def find_author(request: Request) -> str:
-    """Return the person who posts; raises Forbidden when the key has no person or lacks the scope."""
-    require_scope(request.state.caller, "posts:write")
-    if uid := await find_known_uid(request):
-        return uid
-    raise person_required("posts", "posts:write")
-
-
-@AccessRule
-async def metrics_reader(request: Request) -> Caller:
-    """Return the caller who reads the objectives of the installation."""
-    caller: Caller = request.state.caller
-    require_scope(caller, "posts:read")
-    return caller
 
 
 def require_uid(request: Request, scope: str, data: str) -> str:

@@ -24,12 +24,6 @@ async def get_image_decoder(request: Request) -> ProcessPool:
     return request.state.image_decoder
 
 
-async def get_ingest_schema(request: Request) -> str:
-    """Return the schema of the ingest tables."""
-    return request.state.ingest_schema
-
-
 PoolDep: TypeAlias = Annotated[Pool, Depends(get_pool)]
 ObjectStoreDep: TypeAlias = Annotated[ObjectStore, Depends(get_object_store)]
-SchemaDep: TypeAlias = Annotated[str, Depends(get_ingest_schema)]
 ImageDecoderDep: TypeAlias = Annotated[ProcessPool, Depends(get_image_decoder)]

@@ -23,6 +23,7 @@ from psycopg import AsyncConnection
 from starlette.requests import HTTPConnection
 
 from duly.app import App
+from duly.assembly import build_works
 from duly.backoff import Backoff
 from duly.db.location import Database, open_database, role_to_set
 from duly.db.migrate import direct_dsn, migrate
@@ -31,7 +32,6 @@ from duly.db.pool import Pool, open_pool
 from duly.errors import DulyError, Misconfigured
 from duly.logging import get_log
 from duly.settings import Settings, load_settings
-from duly.wiring import works_of
 from duly.worker.runner import Worker
 
 __all__ = ["Duly", "Transaction", "is_working", "lifespan", "transaction"]
@@ -176,7 +176,7 @@ class EmbeddedWorker:
 
     async def run_worker(self) -> None:
         """Run one worker until it ends."""
-        works = works_of(self.settings, ["ledger"], self.app)
+        works = build_works(self.settings, ["ledger"], self.app)
         role = role_to_set(self.dsn, self.settings.worker_role)
         self.worker = Worker(works, self.settings, dsn=self.dsn, direct_dsn=self.direct, role=role)
         try:

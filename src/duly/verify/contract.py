@@ -8,19 +8,17 @@ from typing import Any, Literal
 
 import psycopg
 
+from duly.applications import ALL, list_applications
 from duly.db.fingerprint import fingerprint
 from duly.db.migrations import Names
 from duly.errors import InvalidArgument
 
-DIRECTORY = Path(__file__).parent / "contracts"
 STANDARD = Names()
-# The schemas of each contract; the last one is replaced by DB_SCHEMA.
-CONTRACTS = {
-    "duly": ("duly", "user"),
-    "ledger": ("ledger",),
-    "posts": ("posts",),
-    "scheduler": ("scheduler", "expense"),
-    "ingest": (STANDARD.ingest,),
+ENGINE_CONTRACTS = {"duly": ("duly", "user"), "ledger": ("ledger",)}
+# The schemas of each contract; that of ingest is replaced by DB_SCHEMA.
+CONTRACTS = ENGINE_CONTRACTS | {each.name: each.schemas for each in list_applications()}
+FILES = {name: Path(__file__).parent / "contracts" / f"{name}.txt" for name in ENGINE_CONTRACTS} | {
+    each.name: each.directory / "contract.txt" for each in list_applications()
 }
 OPTIONAL = re.compile(
     r"policy ledger\.\w+\.\w+_of_jwt (?!restrictive)"
@@ -58,6 +56,11 @@ def is_guest_grant(line: str, roles: Names) -> bool:
     return found is not None and found["guest"] not in asdict(roles).values()
 
 
+def list_contracts(apps: str = ALL) -> list[str]:
+    """List the contracts of the engine and of the applications that a value of DULY_APPS switches on."""
+    return [*ENGINE_CONTRACTS, *(each.name for each in list_applications(apps))]
+
+
 def has_tables(connection: psycopg.Connection[Any], contract: str, names: Names = STANDARD) -> bool:
     """Does this database have any table of a contract, whoever created it?"""
     return any(line.startswith("table ") for line in fingerprint(connection, contract_schemas(contract, names)))
@@ -74,5 +77,5 @@ def contract_lines(contract: str, roles: Names = STANDARD) -> list[str]:
         raise InvalidArgument(f"there is no contract '{contract}'; there are {', '.join(CONTRACTS)}")
     here = {getattr(STANDARD, part): name for part, name in asdict(roles).items()}
     names = re.compile(r"\b(" + "|".join(here) + r")\b")
-    text = (DIRECTORY / f"{contract}.txt").read_text()
+    text = FILES[contract].read_text()
     return [names.sub(lambda found: here[found[1]], line) for line in text.splitlines()]

@@ -39,7 +39,7 @@ def build_document(
 
     def describe_invariants(contract: str | None) -> list[dict[str, str]]:
         return [
-            {"name": invariant.name, "law": invariant.description, "sql": render(invariant)}
+            {"name": invariant.name, "invariant": invariant.description, "sql": render(invariant)}
             for invariant in INVARIANTS
             if invariant.contract == contract
         ]
@@ -73,7 +73,7 @@ def describe_machine(machine: ContractMachine, names: Names) -> dict[str, Any]:
     return {
         "name": machine.name,
         "table": f"{names.ingest if schema == STANDARD.ingest else schema}.{table}",
-        "column": machine.state,
+        "column": machine.column,
         "log": machine.log,
         "states": list(machine.states),
         "begin": list(machine.begin),

@@ -2,23 +2,22 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, LiteralString, cast
+from typing import Any, Literal, LiteralString, TypeAlias, cast
 
 import psycopg
 from psycopg import errors, sql
 
+from duly.applications import list_applications, load
 from duly.db.migrations import Names, fill
 from duly.db.queries import parse_queries
 from duly.verify.access import permission_error, raise_work_mem, row_security_error
-from duly.verify.hashes import VERSIONS_HAVE_THEIR_HASH, find_wrong_hashes
 from duly.verify.machines import list_steps
 
 MAX_OFFENDERS = 100
 VISIBILITY_CHECK = "every_role_sees_every_row"  # checked first; if it fails, the others would not see every row
-CONTRACT_PREFIX = "-- contract: "
 STANDARD = Names()
 PARAMETER = re.compile(r"%%|%\((\w+)\)s")
 MISSING_OBJECT_ERRORS = (
@@ -48,18 +47,29 @@ class Violation:
     kind: Literal["broken", "unasked"] = "broken"
 
 
-def load_invariants(file: Path) -> tuple[Invariant, ...]:
-    """Load the invariants of a file; the comment under a name is its description."""
-    invariants: list[Invariant] = []
-    for name, text in parse_queries(file.read_text()).items():
-        comments = [line for line in text.splitlines() if line.startswith("-- ")]
-        description = [line.removeprefix("-- ") for line in comments if not line.startswith(CONTRACT_PREFIX)]
-        contract = [line.removeprefix(CONTRACT_PREFIX) for line in comments if line.startswith(CONTRACT_PREFIX)]
-        invariants.append(Invariant(name, " ".join(description), text, contract[0] if contract else None))
-    return tuple(invariants)
+FindOffenders: TypeAlias = Callable[[psycopg.Connection[Any], str, int], Iterable[str]]  # schema of ingest, limit
 
 
-INVARIANTS = load_invariants(Path(__file__).with_name("invariants.sql"))
+def load_invariants(package: Path, contract: str | None) -> Sequence[Invariant]:
+    """Load the invariants beside the modules of a package; the comment under a name is its description."""
+    statements = parse_queries((package / "invariants.sql").read_text())
+    return [Invariant(name, describe(text), text, contract) for name, text in statements.items()]
+
+
+def describe(statement: str) -> str:
+    """Return the comment of a statement."""
+    return " ".join(line.removeprefix("-- ") for line in statement.splitlines() if line.startswith("-- "))
+
+
+ENGINE_PACKAGES = {"verify": None, "lease": "duly", "accounts": "duly", "outbox": "duly", "jobs": "ledger"}
+INVARIANTS = (
+    *(
+        invariant
+        for package, contract in ENGINE_PACKAGES.items()
+        for invariant in load_invariants(Path(__file__).parents[1] / package, contract)
+    ),
+    *(invariant for each in list_applications() for invariant in load_invariants(each.directory, each.name)),
+)
 
 
 def select_invariants(contracts: Collection[str]) -> Sequence[Invariant]:
@@ -105,25 +115,36 @@ def check(
                 if offenders and invariant.name == VISIBILITY_CHECK:
                     raise row_security_error(connection, [each.offender for each in offenders], reader)
                 violations += offenders
-        if any(each.contract == "ingest" for each in invariants):
-            violations += hash_violations(connection, ingest, reader, schemas)
+        for name, find in list_computed_invariants(invariants).items():
+            violations += find_computed_violations(connection, name, find, ingest, reader, schemas)
         on_progress(len(invariants))
     return violations
 
 
-def hash_violations(
-    connection: psycopg.Connection[Any], ingest: str, reader: str, schemas: Sequence[str]
+def list_computed_invariants(invariants: Sequence[Invariant]) -> Mapping[str, FindOffenders]:
+    """List the invariants that no SQL statement can check, of the contracts whose other invariants are checked."""
+    contracts = {each.contract for each in invariants}
+    applications = [each for each in list_applications() if each.name in contracts]
+    return {name: load(path) for each in applications for name, path in each.computed_invariants.items()}
+
+
+def find_computed_violations(
+    connection: psycopg.Connection[Any],
+    name: str,
+    find: FindOffenders,
+    ingest: str,
+    reader: str,
+    schemas: Sequence[str],
 ) -> Sequence[Violation]:
-    """Check the invariant on hashes, which no SQL statement can compute."""
+    """Check an invariant that no SQL statement can check."""
     try:
         with connection.transaction():
-            wrong = list(find_wrong_hashes(connection, ingest, MAX_OFFENDERS))
+            return [Violation(name, offender) for offender in find(connection, ingest, MAX_OFFENDERS)]
     except MISSING_OBJECT_ERRORS as error:
         reason = error.diag.message_primary or str(error)
-        return [Violation(VERSIONS_HAVE_THEIR_HASH, f"cannot be checked: {reason}", "unasked")]
+        return [Violation(name, f"cannot be checked: {reason}", "unasked")]
     except errors.InsufficientPrivilege as error:
         raise permission_error(connection, schemas, reader, error) from None
-    return [Violation(VERSIONS_HAVE_THEIR_HASH, each) for each in wrong]
 
 
 def build_parameters(schemas: Sequence[str], *, done: str, failed: str) -> dict[str, Any]:

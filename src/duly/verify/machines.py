@@ -9,23 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from duly.db.migrations import Names
+from duly.applications import Machine, list_applications
 from duly.verify.contract import contract_lines
 
-STANDARD = Names()
 NO_STATE = ""  # the previous state of a new row
 
 
 @dataclass(frozen=True)
-class ContractMachine:
-    """The state machine of one table: its name in the log, its table and column, and states that log without a move."""
+class ContractMachine(Machine):
+    """A state machine, and the contract that has its initial states and edges."""
 
-    name: str
-    contract: str
-    table: str
-    state: str
-    log: str = "duly.transition"
-    stays: tuple[str, ...] = ()  # states with events that keep the state: another owner, progress, another text
+    contract: str = ""
 
     @cached_property
     def begin(self) -> Sequence[str]:
@@ -52,25 +46,18 @@ class ContractMachine:
         ]
 
     def _find_lines(self, pattern: str) -> Sequence[re.Match[str]]:
-        regex = re.compile(pattern.format(column=re.escape(f"{self.table}.{self.state}")))
+        regex = re.compile(pattern.format(column=re.escape(f"{self.table}.{self.column}")))
         return [found for line in contract_lines(self.contract) if (found := regex.fullmatch(line))]
 
 
+ENGINE_MACHINES = {
+    "duly": (Machine("outbox", "duly.outbox", "status", stays=("sending",)),),
+    "ledger": (Machine("job", "ledger.job", "status", log="ledger.job_event", stays=("running", "canceled")),),
+}
 CONTRACT_MACHINES = {
-    each.name: each
-    for each in (
-        ContractMachine("outbox", "duly", "duly.outbox", "status", stays=("sending",)),
-        ContractMachine("job", "ledger", "ledger.job", "status", log="ledger.job_event", stays=("running", "canceled")),
-        ContractMachine("post", "posts", "posts.posts", "status", stays=("PENDING",)),
-        ContractMachine("schedule", "scheduler", "scheduler.jobs", "status", stays=("active", "paused", "archived")),
-        ContractMachine("run", "scheduler", "scheduler.job_runs", "status"),
-        ContractMachine(
-            "capture", "ingest", f"{STANDARD.ingest}.capture_session", "state", stays=("pending", "processing")
-        ),
-        ContractMachine(
-            "notification", "ingest", f"{STANDARD.ingest}.schedule_notification", "delivery", stays=("sending",)
-        ),
-    )
+    machine.name: ContractMachine(**vars(machine), contract=contract)
+    for contract, machines in (ENGINE_MACHINES | {each.name: each.machines for each in list_applications()}).items()
+    for machine in machines
 }
 
 

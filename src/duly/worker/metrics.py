@@ -18,7 +18,7 @@ OUTCOMES = {"Done": "done", "Later": "later", "GiveUp": "gave_up", "Failed": "fa
 RUN_SECONDS = (0.001, 0.01, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600)
 DATABASE_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30)
 ROWS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-WORK_TYPE = ("kind",)
+WORK_TYPE = ("work_type",)
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
@@ -29,7 +29,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._claimed = self.counter("claimed", "Rows claimed.")
-        self._settled = self.counter("settled", "Rows settled, by outcome.", "kind", "outcome")
+        self._settled = self.counter("settled", "Rows settled, by outcome.", *WORK_TYPE, "outcome")
         self._lost = self.counter("leases_lost", "Leases lost before their row was settled.")
         self._released = self.counter("released", "Rows released unfinished, without counting the start.")
         self._swept = self.counter("swept", "Expired rows that a sweep returned to the queue, failed or quarantined.")

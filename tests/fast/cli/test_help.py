@@ -9,8 +9,9 @@ import pytest
 from typer.core import TyperGroup as Group
 from typer.testing import CliRunner
 
+from duly.applications import ALL
 from duly.cli import app
-from duly.cli.app import COMMANDS as LAZY_COMMANDS
+from duly.cli.app import list_commands as list_lazy_commands
 from tests.support.command_line import load_all_commands
 from tests.support.golden import GOLDEN, golden_change
 from tests.support.processes import PYTHON, plain_environment
@@ -82,7 +83,7 @@ def test_every_command_has_an_example() -> None:
 def test_the_list_of_commands_shows_the_first_paragraph_of_the_help_of_each() -> None:
     offenders = [
         f"{command.name}: app.py says {command.summary!r}, {command.module} says {paragraph!r}"
-        for command in LAZY_COMMANDS
+        for command in list_lazy_commands(ALL)
         if (paragraph := first_paragraph(GROUP.commands[command.name].help or "")) != command.summary
     ]
     assert not offenders, "\n".join(offenders)

@@ -7,11 +7,11 @@ import pytest
 
 import duly.cli
 from duly.cli import existing_database
+from duly.cli.app_name import load_app
 from duly.cli.existing_database import warn_of_unknown_variables
 from duly.errors import InvalidArgument, NotFound
 from duly.formatting import COMMAND_NAMES, COMMAND_VARIABLE, rewrite_commands
 from duly.outbox.channels.console import answer_command
-from duly.wiring import load_app
 from tests.fast.cli.test_help import COMMANDS
 from tests.support.command_line import CommandLine
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from duly.apps.ingest.cli import read
 from duly.apps.ingest.ocr.block_fields import RecognisedShift
 from duly.apps.ingest.ocr.reader import RecognisedDay
 from duly.apps.ingest.photographs import check_pages
-from duly.cli import app, ingest_read
+from duly.cli import app
 from duly.errors import InvalidArgument
 
 ANNA = RecognisedShift("08:00", "09:00", "Städning", "Anna Svensson", "Åby", "Storgatan 1", 0.99)
@@ -53,10 +54,10 @@ class ReadCommand:
     def run(self, *results: Result, options: tuple[str, ...] = ()) -> tuple[int, str]:
         """Run the command; return its exit status and output."""
 
-        def ocr_runner(settings: object, children: object) -> FakeOcr:
+        def build_ocr_runner(settings: object, children: object) -> FakeOcr:
             return FakeOcr(*results)
 
-        self.monkeypatch.setattr(ingest_read, "ocr_runner", ocr_runner)
+        self.monkeypatch.setattr(read, "build_ocr_runner", build_ocr_runner)
         self.files = [self.directory / f"{nth}.png" for nth in range(len(results))]
         for nth, file in enumerate(self.files):
             file.write_text(str(nth))

@@ -37,7 +37,7 @@ SHOWN = {
     "next_at",
     "plan_error",
     "expense",
-    "says",
+    "rule_in_words",
     "next",
 }
 
@@ -85,11 +85,11 @@ def test_add_prints_the_rule_as_a_sentence_and_its_next_times(cli: ScheduleComma
         {"local": "2040-03-01T10:00+01:00", "utc": "2040-03-01T09:00Z"},
         {"local": "2040-04-01T10:00+02:00", "utc": "2040-04-01T08:00Z"},
     ]
-    assert "Europe/Stockholm" in created["says"]
+    assert "Europe/Stockholm" in created["rule_in_words"]
     printed_text = cli.output(*RENT, *first)
     assert re.match(r"created +schedule \d+\n", printed_text)
     assert "2040-02-01T10:00+01:00  2040-02-01T09:00Z" in printed_text
-    assert "says " in printed_text
+    assert "in words " in printed_text
 
 
 def test_the_same_key_makes_one_schedule_and_another_request_is_refused(cli: ScheduleCommandLine) -> None:

@@ -19,13 +19,12 @@ from duly.db.migrations import Names, split_statements
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
 from duly.testing import TestDatabases
-from duly.verify.contract import CONTRACTS, compare
+from duly.verify.contract import CONTRACTS, FILES, compare
 from tests.support.command_line import CommandLine
 from tests.support.golden import check_golden
 from tests.support.locks import supabase_turn
 from tools.supabase import compile_migrations
 
-CONTRACT_FILES = ROOT / "src" / "duly" / "verify" / "contracts"
 SCHEMAS = tuple(schema for several in CONTRACTS.values() for schema in several)
 SUPABASE_ROLES = ("supabase_owner", "supabase_worker", "supabase_api", "supabase_readonly")
 SUPABASE = ROOT / "supabase" / "migrations"
@@ -60,7 +59,7 @@ def make_roles(dsn: str) -> None:
 
 def committed() -> list[str]:
     """The lines of every contract."""
-    files = [CONTRACT_FILES / f"{contract}.txt" for contract in CONTRACTS]
+    files = FILES.values()
     return [line for file in files for line in file.read_text().splitlines()]
 
 
@@ -96,7 +95,7 @@ def test_migrating_twice_changes_nothing(empty: str) -> None:
 @pytest.mark.parametrize("contract", CONTRACTS)
 def test_the_catalogue_is_the_committed_one(contract: str, empty: str) -> None:
     migrate(empty, Names())
-    check_golden(CONTRACT_FILES / f"{contract}.txt", "\n".join(lines_of(empty, CONTRACTS[contract])) + "\n")
+    check_golden(FILES[contract], "\n".join(lines_of(empty, CONTRACTS[contract])) + "\n")
 
 
 def test_other_role_names_are_used_when_the_settings_say_so(empty: str, worker_id: str) -> None:

@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from duly.cli.app import COMMANDS
+from duly.applications import ALL
+from duly.cli.app import list_commands
 from duly.errors import DulyError, Misconfigured, Refused
 from duly.launcher import ROOT
 from duly.settings import Settings, variable_names
@@ -46,7 +47,7 @@ def test_every_error_has_its_place_in_the_docs() -> None:
 
 def test_the_commands_of_the_readme_exist() -> None:
     named = set(re.findall(r"(?:\./)?duly ([a-z]+)\b", "\n".join(code_of(ROOT / "README.md"))))
-    assert {"up", "test"} <= named <= {command.name for command in COMMANDS}
+    assert {"up", "test"} <= named <= {command.name for command in list_commands(ALL)}
 
 
 def code_of(page: Path) -> list[str]:

@@ -311,7 +311,7 @@ def test_an_image_that_kills_whoever_decodes_it_is_refused_and_the_api_goes_on(
 ) -> None:
     key = made(quiet.post(SESSIONS))["id"]
     with monkeypatch.context() as patched:
-        patched.setattr("duly.http.ingest.clean_screenshot", die_of)
+        patched.setattr("duly.apps.ingest.http.sessions.clean_screenshot", die_of)
         assert "not a readable image" in problem(send(quiet, key, picture()), 422, "INVALID_ARGUMENT")
     added(send(quiet, key, picture()))
 

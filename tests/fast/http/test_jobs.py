@@ -21,6 +21,7 @@ from duly.http.request_limits import MAX_BODY_BYTES
 from duly.jobs import repository
 from duly.jobs.model import DEFAULT_ORG
 from duly.paging import encode_cursor
+from duly.settings import Settings
 from duly.testing import TestDatabases, install_test_clock
 from tests.support.api import api_on, client_for, running, temporary_object_store
 from tests.support.jobs.actions import JobActions
@@ -562,14 +563,14 @@ def test_a_login_that_is_somebody_else_acts_as_the_api(admin: psycopg.Connection
     admin.execute("select ledger.enqueue(org => %s, type => 'theirs')", [uuid4()])
     with (
         temporary_object_store() as images,
-        running(build_app(admin.info.dsn, images, role=Names().api)) as address,
+        running(build_app(Settings(), admin.info.dsn, images, role=Names().api)) as address,
         client_for(address) as api,
     ):
         job = made(api)
         assert [each["id"] for each in api.get("/v1/jobs").json()["items"]] == [job["id"]]
     with (
         temporary_object_store() as images,
-        running(build_app(admin.info.dsn, images, role="nobody_here")) as address,
+        running(build_app(Settings(), admin.info.dsn, images, role="nobody_here")) as address,
         client_for(address) as api,
     ):
         assert "nobody_here" not in refused(api.get("/v1/jobs"), 500, "NOT_MIGRATED")["detail"]

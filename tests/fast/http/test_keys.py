@@ -16,6 +16,7 @@ from duly.db.migrations import Names
 from duly.http.app import build_app
 from duly.http.auth import is_loopback
 from duly.jobs.model import DEFAULT_ORG
+from duly.settings import Settings
 from duly.testing import TestDatabases
 from tests.support.api import ALL, api_on, as_owner, client_for, key_for, temporary_object_store
 
@@ -105,7 +106,7 @@ def test_a_stranger_who_comes_through_a_browser_or_a_proxy_needs_a_key(
 async def asked_from(database: str, request: pytest.FixtureRequest) -> AsyncGenerator[httpx2.AsyncClient, None]:
     """Return a client with a foreign address, which calls the application by ASGI."""
     with temporary_object_store() as objects:
-        app = build_app(make_conninfo(database, user=Names().api), objects)
+        app = build_app(Settings(), make_conninfo(database, user=Names().api), objects)
     async with app.router.lifespan_context(app) as state:
         assert state
 

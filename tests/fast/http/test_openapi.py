@@ -14,10 +14,11 @@ from schemathesis.checks import load_all_checks
 from duly.errors import DulyError
 from duly.http.app import build_app
 from duly.http.problems import MEDIA_TYPE
+from duly.settings import Settings
 from tests.support.golden import GOLDEN, check_golden
 
 DOCUMENT_FILE = GOLDEN / "openapi.json"
-DOCUMENT = build_app("postgresql://nowhere/at_all", cast("Any", None)).openapi()
+DOCUMENT = build_app(Settings(), "postgresql://nowhere/at_all", cast("Any", None)).openapi()
 ENVELOPED = "post /v1/createPostIntent"  # which has the statuses and the bodies of its contract
 PHOTO = "post /v1/posts/images"
 OPEN = {"get /healthz", "get /readyz", "get /ics/{token}"}  # of the last the address is the key

@@ -370,7 +370,7 @@ def test_a_photograph_that_kills_whoever_decodes_it_is_refused_and_the_api_goes_
     quiet: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("duly.http.posts.clean_photo", die_of)
+        patched.setattr("duly.apps.posts.http.routes.clean_photo", die_of)
         problem(
             quiet.post("/v1/posts/images", content=PHOTO, headers={"Content-Type": "image/jpeg"}),
             422,

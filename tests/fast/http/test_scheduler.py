@@ -26,14 +26,16 @@ from duly.apps.scheduler.calendar import (
     render_calendar,
     upcoming_firings,
 )
+from duly.apps.scheduler.http.calendar import render_feed
 from duly.apps.scheduler.model import CatchUp, Run, RunStatus, Schedule, ScheduleStatus
 from duly.apps.scheduler.planning import schedule_firings
+from duly.apps.scheduler.wallclock import to_instant
 from duly.db.migrations import Names
 from duly.db.pool import connect, open_pool
 from duly.http.app import build_app
-from duly.http.calendar import clock_to_instant, render_feed
 from duly.http.problems import MEDIA_TYPE
 from duly.paging import encode_cursor
+from duly.settings import Settings
 from duly.testing import TestDatabases, install_test_clock, move_clock
 from tests.support.api import api_of, as_owner, client_for, key_for, running, temporary_object_store
 from tests.support.scheduler.actions import ScheduleActions
@@ -188,7 +190,7 @@ def test_a_schedule_says_its_rule_in_words_and_when_it_fires_next(env: ApiEnviro
     assert {name: body[name] for name in wanted} == {**wanted, "expense": {**TEMPLATE, "merchant": None, "note": None}}
     assert (body["status"], body["zone"], body["plan_error"]) == ("active", "Europe/Stockholm", None)
     assert body["first_run_at"] == "2026-11-30T23:00:00Z"
-    assert "Europe/Stockholm" in body["says"]
+    assert "Europe/Stockholm" in body["rule_in_words"]
     assert len(body["firings"]) == 5
     assert body["firings"][0] == {
         "period_key": "2026-12",
@@ -261,7 +263,7 @@ def test_only_what_is_given_is_changed(anna: httpx2.Client) -> None:
     before = made(anna.post(SCHEDULES, json=schedule(description="The flat", expense=TEMPLATE)))
     at = f"{SCHEDULES}/{before['id']}"
     after = shown(anna.patch(at, json={"name": "Flat", "rule": MONTHLY, "advance_minutes": 5, "catch_up": "none"}))
-    moving = {"name", "rule", "advance_minutes", "catch_up", "says", "firings", "updated_at"}
+    moving = {"name", "rule", "advance_minutes", "catch_up", "rule_in_words", "firings", "updated_at"}
     assert {name for name in after if after[name] != before[name]} == moving
     assert (after["name"], after["rule"], after["firings"][0]["period_key"]) == ("Flat", MONTHLY, "2026-12")
     assert shown(anna.patch(at, json={"expense": {"amount": 3, "currency": "SEK"}}))["expense"]["amount"] == "3"
@@ -326,7 +328,7 @@ def test_a_rule_that_somebody_wrote_past_us_is_shown_with_what_is_wrong(
     env.admin.execute("update scheduler.jobs set rule = 'cron: nonsense'")
     env.turn()
     body = shown(anna.get(f"{SCHEDULES}/{key}"))
-    assert (body["says"], body["firings"]) == (None, [])
+    assert (body["rule_in_words"], body["firings"]) == (None, [])
     assert "rule" in body["plan_error"]
 
 
@@ -648,11 +650,11 @@ def test_the_shifts_of_a_calendar_are_worked_out_beside_the_loop(
 ) -> None:
     threads = list[str]()
 
-    def noted(day: date, clock: str, zone: ZoneInfo) -> datetime:
+    def noted(local: datetime, zone: ZoneInfo) -> datetime:
         threads.append(threading.current_thread().name)
-        return clock_to_instant(day, clock, zone)
+        return to_instant(local, zone)
 
-    monkeypatch.setattr("duly.http.calendar.clock_to_instant", noted)
+    monkeypatch.setattr("duly.apps.scheduler.http.calendar.to_instant", noted)
     env.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
     know_days(env, 42, SHIFTS, NOON.date())
     reader, url = subscribed(env, anna)
@@ -750,7 +752,8 @@ def test_after_a_while_it_cannot_be_taken_back(env: ApiEnvironment, anna: httpx2
     run = sent_run(env, anna, expense=TEMPLATE)
     made(answered(anna, run["id"]))
     move_clock(env.admin, 30)
-    app = build_app(make_conninfo(env.database, user=Names().api), object(), undo_seconds=20)  # type: ignore[arg-type]
+    settings = Settings(DULY_SCHEDULER_UNDO_SECONDS=20)  # type: ignore[call-arg]
+    app = build_app(settings, make_conninfo(env.database, user=Names().api), object())  # type: ignore[arg-type]
     with running(app) as address, client_for(address) as hasty:
         hasty.headers["Authorization"] = anna.headers["Authorization"]
         problem(hasty.post(f"{RUNS}/{run['id']}/undo"), 409, "NOTHING_TO_UNDO")

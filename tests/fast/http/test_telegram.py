@@ -1,7 +1,7 @@
 """The bot on the command line: links for people, the checks of doctor, and `duly bot`."""
 
 from duly.cli.up import is_bot_polling
-from duly.doctor import CHECKS, CheckContext, Finding, Verdict, open_connection
+from duly.doctor import CheckContext, Finding, Verdict, load_checks, open_connection
 from duly.settings import Settings
 from tests.support.bot_api import TOKEN, FakeTelegram
 
@@ -13,7 +13,7 @@ def look(database: str, **variables: object) -> Finding:
     """Return the findings of doctor about the bot."""
     with open_connection(database) as connection:
         given = {"DATABASE_URL": database, **variables}
-        found = CHECKS["telegram"](CheckContext(connection, Settings(**given)))  # type: ignore[arg-type]
+        found = load_checks()["telegram"](CheckContext(connection, Settings(**given)))  # type: ignore[arg-type]
     assert SECRET not in f"{found}"
     return found
 

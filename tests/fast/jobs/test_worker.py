@@ -34,7 +34,7 @@ async def test_a_job_that_its_handler_ended_itself_is_counted_as_done(jobs: JobA
     async with working(dsn, job_work()) as worker:
         await jobs.until(lambda: len(jobs.columns("status")) == 2 and all_finished(jobs))
     assert jobs.columns("type", "status") == [("order", "succeeded"), ("greet", "succeeded")]
-    told = worker.metrics.registry.get_sample_value("duly_settled_total", {"kind": "ledger", "outcome": "done"})
+    told = worker.metrics.registry.get_sample_value("duly_settled_total", {"work_type": "ledger", "outcome": "done"})
     assert told == 2
 
 

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from duly.assembly import build_channels, build_works
 from duly.db.migrations import Names
 from duly.db.pool import open_pool
 from duly.errors import IllegalMove, InvalidArgument, NotFound
@@ -20,7 +21,6 @@ from duly.outbox import repository, service
 from duly.outbox.channel import NotSent, OutboundMessage, OutcomeUnknown, UncertainPolicy, Undeliverable
 from duly.outbox.states import OUTBOX, notification_table
 from duly.settings import Settings
-from duly.wiring import channels_of, works_of
 from tests.support.actions import working
 from tests.support.fixtures import address_for
 from tests.support.outbox.actions import LEASE, TUNING, MessageActions, ScriptedChannel, send_work
@@ -40,7 +40,7 @@ async def test_a_new_message_wakes_the_sender(messages: MessageActions, dsn: str
     channel = ScriptedChannel()
     asleep = replace(TUNING, poll_seconds=3600)
     messages.add_user()
-    (wired,) = works_of(Settings(), ["outbox"])
+    (wired,) = build_works(Settings(), ["outbox"])
     async with working(dsn, send_work(channel, tuning=asleep, notify_channel=wired.notify_channel)) as worker:
         messages.create("first")  # seen by the look that every worker begins with, if not by being woken
         await messages.until(lambda: messages.columns("status") == ["sent"])
@@ -437,8 +437,8 @@ async def test_people_send_again_and_say_what_arrived(messages: MessageActions, 
 
 
 def test_channels_are_switched_off_by_a_setting() -> None:
-    assert set(channels_of(Settings())) == {"apprise", "console", "webhook"}
-    assert set(channels_of(Settings(DULY_SENDER_OFF="telegram,webhook"))) == {"apprise", "console"}  # type: ignore[call-arg]
+    assert set(build_channels(Settings())) == {"apprise", "console", "webhook"}
+    assert set(build_channels(Settings(DULY_SENDER_OFF="telegram,webhook"))) == {"apprise", "console"}  # type: ignore[call-arg]
 
 
 def test_a_program_of_yours_sends_by_the_statements_of_the_page(messages: MessageActions, dsn: str) -> None:

@@ -4,12 +4,12 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from duly.assembly import build_channels
 from duly.outbox.channel import Contact, NotSent, OutboundMessage, Undeliverable
 from duly.outbox.states import notification_table
 from duly.settings import Settings
 from duly.telegram.channel import Telegram
 from duly.telegram.client import MAX_TEXT_LENGTH, truncate
-from duly.wiring import channels_of
 from tests.support.actions import working
 from tests.support.bot_api import TOKEN, FakeTelegram, Json, ProxyResponse
 from tests.support.outbox.actions import MessageActions, send_work
@@ -162,8 +162,8 @@ async def test_messages_about_days_go_to_the_telegram_id_they_are_kept_under(
 
 
 def test_with_a_token_there_is_telegram_and_without_there_is_not() -> None:
-    assert "telegram" not in channels_of(Settings())
+    assert "telegram" not in build_channels(Settings())
     given = Settings(TELEGRAM_BOT_TOKEN=TOKEN)  # type: ignore[call-arg]
-    assert channels_of(given)["telegram"].name == "telegram"
+    assert build_channels(given)["telegram"].name == "telegram"
     off = Settings(TELEGRAM_BOT_TOKEN=TOKEN, DULY_SENDER_OFF="telegram")  # type: ignore[call-arg]
-    assert "telegram" not in channels_of(off)
+    assert "telegram" not in build_channels(off)

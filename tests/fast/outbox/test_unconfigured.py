@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from duly.assembly import build_channels, build_works, list_console_channels, list_waiting_channels
 from duly.cli.up import build_components
 from duly.db.location import Database
 from duly.outbox.sender import SendWork
 from duly.outbox.states import OUTBOX, MessageTable, notification_table
 from duly.settings import Settings
-from duly.wiring import channels_of, console_instead_of, missing_settings_of, works_of
 from tests.fast.verify.test_doctor import look
 from tests.support.actions import working
 from tests.support.bot_api import TOKEN
@@ -68,23 +68,23 @@ def without_token(table: MessageTable = OUTBOX) -> SendWork:
 
 
 def test_without_a_token_there_is_no_telegram_and_the_missing_setting_is_named() -> None:
-    assert set(channels_of(settings())) == {"apprise", "console", "webhook"}
-    assert missing_settings_of(settings()) == MISSING
-    assert console_instead_of(settings()) == {}
-    assert missing_settings_of(settings(TELEGRAM_BOT_TOKEN=TOKEN)) == {}
+    assert set(build_channels(settings())) == {"apprise", "console", "webhook"}
+    assert list_waiting_channels(settings()) == MISSING
+    assert list_console_channels(settings()) == {}
+    assert list_waiting_channels(settings(TELEGRAM_BOT_TOKEN=TOKEN)) == {}
 
 
 def test_a_channel_that_is_off_is_not_missing_but_left_to_another_program() -> None:
-    assert missing_settings_of(settings(DULY_SENDER_OFF="telegram")) == {}
+    assert list_waiting_channels(settings(DULY_SENDER_OFF="telegram")) == {}
     off = settings(DULY_SENDER_OFF="telegram", DULY_TELEGRAM_ON_CONSOLE="true")
-    assert console_instead_of(off) == {}
+    assert list_console_channels(off) == {}
 
 
 def test_by_a_setting_the_console_takes_what_is_meant_for_telegram() -> None:
     given = settings(DULY_TELEGRAM_ON_CONSOLE="true")
-    assert (missing_settings_of(given), console_instead_of(given)) == ({}, MISSING)
+    assert (list_waiting_channels(given), list_console_channels(given)) == ({}, MISSING)
     with_token = settings(DULY_TELEGRAM_ON_CONSOLE="true", TELEGRAM_BOT_TOKEN=TOKEN)
-    assert console_instead_of(with_token) == {}
+    assert list_console_channels(with_token) == {}
 
 
 @pytest.mark.parametrize("is_embedded", [True, False])
@@ -103,7 +103,7 @@ def test_up_turns_the_console_on_for_telegram_on_the_embedded_server_only(
 
 
 def test_both_senders_of_a_worker_know_what_is_missing() -> None:
-    works = works_of(settings(DATABASE_URL="host=unused"), ["outbox", "notifications"])
+    works = build_works(settings(DATABASE_URL="host=unused"), ["outbox", "notifications"])
     assert [each.unconfigured for each in works if isinstance(each, SendWork)] == [MISSING, MISSING]
 
 
@@ -126,7 +126,7 @@ async def test_a_worker_without_a_token_never_marks_a_telegram_message_sent(mess
     create(messages, OUTBOX)
     create(messages, notification_table())
     messages.create("later", channel="console")
-    works = works_of(settings(DATABASE_URL=dsn, DULY_SWEEP_SECONDS="0.2"), ["outbox", "notifications"])
+    works = build_works(settings(DATABASE_URL=dsn, DULY_SWEEP_SECONDS="0.2"), ["outbox", "notifications"])
     async with working(dsn, *works):
         console = "select status from duly.outbox where channel = 'console'"
         await messages.until(lambda: messages.values(console) == ["sent"])

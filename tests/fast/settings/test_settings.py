@@ -92,6 +92,7 @@ OURS = {
     "DULY_OPENAI_SECONDS": 8,
     "DULY_ALERT_CHANNEL": "console",
     "DULY_ALERT_RECIPIENT": None,
+    "DULY_APPS": "posts,scheduler,ingest",
     "DULY_PUBLIC_URL": None,
     "DULY_OBJECTS_DIR": None,
     "R2_BUCKET": None,

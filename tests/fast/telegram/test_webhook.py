@@ -9,6 +9,7 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
 from duly.http.app import build_app
+from duly.settings import Settings
 from duly.telegram.webhook import TelegramWebhook
 from tests.support.api import client_for, running
 from tests.support.telegram.environment import BotTestEnvironment
@@ -23,7 +24,7 @@ def hooked(env: BotTestEnvironment, **more: object) -> Generator[httpx2.Client, 
     webhook = TelegramWebhook(env.settings(TELEGRAM_WEBHOOK_SECRET=SECRET, **more))
     dsn = make_conninfo(env.schedules.admin.info.dsn, user=Names().api)
     with (
-        running(build_app(dsn, env.objects, pool_size=4, webhook=webhook)) as address,
+        running(build_app(Settings(), dsn, env.objects, webhook=webhook)) as address,
         client_for(address) as client,
     ):
         yield client
@@ -44,5 +45,5 @@ async def test_what_nobody_needs_is_answered_with_200(env: BotTestEnvironment) -
 
 async def test_without_a_bot_there_is_no_such_address(env: BotTestEnvironment) -> None:
     dsn = make_conninfo(env.schedules.admin.info.dsn, user=Names().api)
-    with running(build_app(dsn, env.objects)) as address, client_for(address) as client:
+    with running(build_app(Settings(), dsn, env.objects)) as address, client_for(address) as client:
         assert client.post("/telegram/hook", json={}, headers={HEADER: SECRET}).status_code == 404

@@ -8,13 +8,13 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from duly.apps.ingest.hashes import VERSIONS_HAVE_THEIR_HASH
 from duly.db.migrations import Names
 from duly.errors import InvalidArgument, Misconfigured
 from duly.launcher import ROOT
 from duly.outbox import OUTBOX_MACHINE
 from duly.verify import INVARIANTS, Invariant, check, compare, select_invariants
 from duly.verify.contract import CONTRACTS, contract_lines
-from duly.verify.hashes import VERSIONS_HAVE_THEIR_HASH
 from tests.support.invariants import changed_in
 from tests.support.plants import PLANTED_OFFENCES, SEEN, law_of
 

@@ -164,7 +164,7 @@ def test_metrics_are_those_of_the_worker(metrics: Metrics, address: str) -> None
     status, headers, body = get(address, "/metrics?name[]=x")
     assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
     assert body == metrics.render()
-    assert b'duly_claimed_total{kind="mail"} 3.0' in body
+    assert b'duly_claimed_total{work_type="mail"} 3.0' in body
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz/", "/metricsx", "/%00", "/healthz%2f"])

@@ -11,31 +11,31 @@ from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 import duly
+from duly.apps.posts.http.metrics import METRICS, render_metrics
 from duly.apps.posts.slo import Objective
-from duly.http.metrics import METRICS, render_metrics
 from duly.launcher import ROOT
 from duly.outcomes import Cancelled, Done, Failed, GiveUp, Later
 from duly.worker.metrics import OUTCOMES, Metrics
 
 COUNTED: dict[str, tuple[Callable[[Metrics], None], float]] = {
-    'duly_claimed_total{kind="mail"}': (lambda m: m.claimed("mail", 20, 0.004), 20),
-    'duly_batch_rows_sum{kind="mail"}': (lambda m: m.claimed("mail", 20), 20),
-    'duly_claim_seconds_sum{kind="mail"}': (lambda m: m.claimed("mail", 20, 0.25), 0.25),
-    'duly_settled_total{kind="mail",outcome="done"}': (lambda m: m.settled("mail", "done", 3), 3),
-    'duly_settled_total{kind="mail",outcome="gave_up"}': (lambda m: m.settled("mail", "GiveUp"), 1),
-    'duly_settled_total{kind="mail",outcome="bounced"}': (lambda m: m.settled("mail", "bounced"), 1),
-    'duly_settle_seconds_sum{kind="mail"}': (lambda m: m.settled_in("mail", 5, 0.5), 0.5),
-    'duly_settle_rows_sum{kind="mail"}': (lambda m: m.settled_in("mail", 5, 0.5), 5),
-    'duly_run_seconds_sum{kind="mail"}': (lambda m: m.ran("mail", 1.5), 1.5),
-    'duly_run_seconds_bucket{kind="mail",le="1.0"}': (lambda m: m.ran("mail", 1.5), 0),
-    'duly_run_seconds_bucket{kind="mail",le="5.0"}': (lambda m: m.ran("mail", 1.5), 1),
-    'duly_leases_lost_total{kind="mail"}': (lambda m: m.lost("mail"), 1),
-    'duly_released_total{kind="mail"}': (lambda m: m.released("mail", 4), 4),
-    'duly_swept_total{kind="mail"}': (lambda m: m.swept("mail", 2), 2),
-    'duly_wakeups_total{kind="mail"}': (lambda m: m.wakeup("mail"), 1),
-    'duly_database_errors_total{kind="mail"}': (lambda m: m.database_error("mail"), 1),
-    'duly_running{kind="mail"}': (lambda m: m.set_running("mail", 7), 7),
-    'duly_slots{kind="mail"}': (lambda m: m.begin("mail", 50), 50),
+    'duly_claimed_total{work_type="mail"}': (lambda m: m.claimed("mail", 20, 0.004), 20),
+    'duly_batch_rows_sum{work_type="mail"}': (lambda m: m.claimed("mail", 20), 20),
+    'duly_claim_seconds_sum{work_type="mail"}': (lambda m: m.claimed("mail", 20, 0.25), 0.25),
+    'duly_settled_total{outcome="done",work_type="mail"}': (lambda m: m.settled("mail", "done", 3), 3),
+    'duly_settled_total{outcome="gave_up",work_type="mail"}': (lambda m: m.settled("mail", "GiveUp"), 1),
+    'duly_settled_total{outcome="bounced",work_type="mail"}': (lambda m: m.settled("mail", "bounced"), 1),
+    'duly_settle_seconds_sum{work_type="mail"}': (lambda m: m.settled_in("mail", 5, 0.5), 0.5),
+    'duly_settle_rows_sum{work_type="mail"}': (lambda m: m.settled_in("mail", 5, 0.5), 5),
+    'duly_run_seconds_sum{work_type="mail"}': (lambda m: m.ran("mail", 1.5), 1.5),
+    'duly_run_seconds_bucket{le="1.0",work_type="mail"}': (lambda m: m.ran("mail", 1.5), 0),
+    'duly_run_seconds_bucket{le="5.0",work_type="mail"}': (lambda m: m.ran("mail", 1.5), 1),
+    'duly_leases_lost_total{work_type="mail"}': (lambda m: m.lost("mail"), 1),
+    'duly_released_total{work_type="mail"}': (lambda m: m.released("mail", 4), 4),
+    'duly_swept_total{work_type="mail"}': (lambda m: m.swept("mail", 2), 2),
+    'duly_wakeups_total{work_type="mail"}': (lambda m: m.wakeup("mail"), 1),
+    'duly_database_errors_total{work_type="mail"}': (lambda m: m.database_error("mail"), 1),
+    'duly_running{work_type="mail"}': (lambda m: m.set_running("mail", 7), 7),
+    'duly_slots{work_type="mail"}': (lambda m: m.begin("mail", 50), 50),
     "duly_children": (lambda m: m.set_processes(2), 2),
     f'duly_build_info{{version="{duly.__version__}"}}': (lambda _: None, 1),
 }
@@ -74,9 +74,9 @@ def test_the_last_beat_is_a_time() -> None:
 def test_a_work_type_begins_with_all_its_series_at_zero() -> None:
     metrics = Metrics()
     metrics.begin("mail", 50)
-    begun = {line.rsplit(" ", 1)[0] for line in metrics.render().decode().splitlines() if 'kind="mail"' in line}
-    assert {series for series in COUNTED if 'kind="mail"' in series and "bounced" not in series} <= begun
-    for series in begun - {'duly_slots{kind="mail"}'}:
+    begun = {line.rsplit(" ", 1)[0] for line in metrics.render().decode().splitlines() if 'work_type="mail"' in line}
+    assert {series for series in COUNTED if 'work_type="mail"' in series and "bounced" not in series} <= begun
+    for series in begun - {'duly_slots{work_type="mail"}'}:
         assert value_of(metrics, series) == 0
 
 
@@ -88,8 +88,8 @@ def test_two_workers_in_one_process_count_for_themselves() -> None:
     one, other = Metrics(), Metrics()
     one.claimed("mail", 3)
     other.claimed("mail", 4)
-    assert value_of(one, 'duly_claimed_total{kind="mail"}') == 3
-    assert value_of(other, 'duly_claimed_total{kind="mail"}') == 4
+    assert value_of(one, 'duly_claimed_total{work_type="mail"}') == 3
+    assert value_of(other, 'duly_claimed_total{work_type="mail"}') == 4
     assert not [family.name for family in REGISTRY.collect() if family.name.startswith("duly")]
 
 
@@ -106,7 +106,7 @@ def test_there_are_no_created_series() -> None:
 
 def test_labels_are_work_types_and_outcomes_and_never_ids() -> None:
     labels = {name for family in everything().registry.collect() for sample in family.samples for name in sample.labels}
-    assert labels == {"kind", "outcome", "version", "le"}
+    assert labels == {"work_type", "outcome", "version", "le"}
 
 
 def test_counts_of_many_threads_add_up() -> None:
@@ -122,9 +122,9 @@ def test_counts_of_many_threads_add_up() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert value_of(metrics, 'duly_claimed_total{kind="mail"}') == 16_000
-    assert value_of(metrics, 'duly_claim_seconds_count{kind="mail"}') == 8_000
-    assert value_of(metrics, 'duly_settled_total{kind="mail",outcome="done"}') == 8_000
+    assert value_of(metrics, 'duly_claimed_total{work_type="mail"}') == 16_000
+    assert value_of(metrics, 'duly_claim_seconds_count{work_type="mail"}') == 8_000
+    assert value_of(metrics, 'duly_settled_total{outcome="done",work_type="mail"}') == 8_000
 
 
 @pytest.mark.parametrize("call", ["settled('mail', 'Done')", "ran('mail', 0.004)", "claimed('mail', 20, 0.004)"])

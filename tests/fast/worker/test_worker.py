@@ -170,7 +170,7 @@ async def test_when_nothing_can_be_written_no_outcome_is_lost(shape: Shape, work
     refuse(admin, shape, f"new.{shape.state} = '{shape.end}'", "25006")
     async with working(workers, shape) as worker:
         await until(admin, lambda: {row[2] for row in rows(admin, shape)} == {1})
-        await until(admin, lambda: b'duly_database_errors_total{kind="' in worker.metrics.render())
+        await until(admin, lambda: b'duly_database_errors_total{work_type="' in worker.metrics.render())
         allow(admin, shape)
         await until(admin, lambda: all_ended(admin, shape))
     assert {row[2] for row in rows(admin, shape)} == {1}

@@ -95,7 +95,7 @@ def test_it_says_in_a_few_lines_what_runs_where_and_what_next(home: Path) -> Non
         assert f"data in {home}" in lines[1]
         assert newest_revision() in lines[3]
         assert "http://127.0.0.1:" in lines[4]
-        assert lines[4].endswith("(/v1/jobs, /v1/posts, /v1/ingest, /v1/schedules, /healthz, /readyz)")
+        assert lines[4].endswith("(/v1/jobs, /openapi.json, /healthz, /readyz)")
         assert program.finish(signal.SIGINT) == 0
         assert program.said() == ""
 

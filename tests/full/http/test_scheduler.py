@@ -12,8 +12,8 @@ from icalendar import Calendar
 from duly.apps.ingest.day_history import DayHistory
 from duly.apps.ingest.model import DaySnapshot
 from duly.apps.scheduler.calendar import MAX_EVENTS, MAX_PAST_EVENTS, Appointment, upcoming_firings
+from duly.apps.scheduler.http.calendar import render_feed
 from duly.apps.scheduler.model import RunStatus
-from duly.http.calendar import render_feed
 from duly.testing import move_clock
 from tests.fast.http.test_scheduler import (
     NOON,

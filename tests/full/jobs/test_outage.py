@@ -148,4 +148,4 @@ async def test_busy_counts_what_runs_and_not_a_claim_under_way(jobs: JobActions,
             assert worker.control.describe()["kinds"] == {"ledger": {"running": 1, "slots": TUNING.slots}}
             looked_at = worker.control.ticked_at
             await jobs.until(lambda: worker.control.ticked_at > looked_at + 2 * TICK_SECONDS)
-            assert b'duly_running{kind="ledger"} 1.0' in worker.metrics.render()
+            assert b'duly_running{work_type="ledger"} 1.0' in worker.metrics.render()

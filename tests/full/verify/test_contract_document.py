@@ -20,7 +20,7 @@ def test_psql_runs_every_invariant_as_it_stands(document: dict[str, Any], databa
     file.write_text("\n\n".join(invariant["sql"] for invariant in invariants))
     assert psql(database, "-f", str(file)) == []
     assert {each["name"] for each in invariants} == {each.name for each in INVARIANTS}
-    assert all(each["law"] for each in invariants)
+    assert all(each["invariant"] for each in invariants)
 
 
 def test_one_contract_alone_and_names_of_this_installation() -> None:

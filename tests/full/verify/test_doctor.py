@@ -15,7 +15,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from duly.db.embedded import EmbeddedServer
-from duly.doctor import CHECKS, CheckContext, Limits, open_connection, run_checks
+from duly.doctor import CheckContext, Limits, load_checks, open_connection, run_checks
 from duly.testing import install_test_clock
 from tests.fast.verify.test_doctor import (
     BAD,
@@ -95,7 +95,7 @@ def test_a_check_that_would_have_to_wait_says_so_and_the_others_go_on(database: 
         findings = {
             finding.check: finding for finding in run_checks(database, settings_for(database), Limits(query_seconds=1))
         }
-    assert list(findings) == list(CHECKS)
+    assert list(findings) == list(load_checks())
     assert findings["workers"].verdict is WARN
     assert "could not be checked" in findings["workers"].found
     assert findings["server"].verdict is OK
@@ -106,7 +106,7 @@ def test_a_server_that_stops_in_the_middle_of_a_response_blocks_no_other(plain_d
         stopped = connection.info.backend_pid
         os.kill(stopped, signal.SIGSTOP)
         try:
-            finding = CHECKS["server"](
+            finding = load_checks()["server"](
                 CheckContext(connection, settings_for(plain_database), Limits(query_seconds=0.1))
             )
         finally:
@@ -130,7 +130,7 @@ def test_nothing_bad_is_exit_0_and_a_line_for_each_check(database: str) -> None:
     answer = run(database)
     assert (answer.returncode, answer.stderr) == (0, "")
     *lines, last = answer.stdout.splitlines()
-    for line, check in zip(lines, CHECKS, strict=True):
+    for line, check in zip(lines, load_checks(), strict=True):
         assert re.match(rf"(ok|warn) +{check} ", line)
         assert line.startswith("warn") == ("; fix: " in line)
     assert re.fullmatch(r"duly: \d+ ok, \d+ warn, 0 bad", last)
@@ -141,7 +141,7 @@ def test_something_bad_is_exit_1(admin: Admin) -> None:
     answer = run(admin.info.dsn, "--json")
     assert (answer.returncode, answer.stderr) == (1, "")
     findings = json.loads(answer.stdout)
-    assert [finding["check"] for finding in findings] == list(CHECKS)
+    assert [finding["check"] for finding in findings] == list(load_checks())
     assert all(set(finding) == {"check", "verdict", "found", "fix"} for finding in findings)
     assert [finding["check"] for finding in findings if finding["verdict"] == "bad"] == ["test clock"]
 

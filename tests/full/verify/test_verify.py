@@ -6,9 +6,9 @@ import subprocess
 import psycopg
 import pytest
 
+from duly.apps.ingest.hashes import VERSIONS_HAVE_THEIR_HASH
 from duly.verify import INVARIANTS, check
 from duly.verify.contract import CONTRACTS
-from duly.verify.hashes import VERSIONS_HAVE_THEIR_HASH
 from tests.fast.verify.test_verify import SCHEMAS, Admin, admin
 from tests.support.invariants import broken_in
 from tests.support.plants import PLANTED_OFFENCES, laws_of

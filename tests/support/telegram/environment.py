@@ -23,7 +23,12 @@ from tests.support.processes import Program
 from tests.support.scheduler.actions import ScheduleActions
 
 NOW = "2026-11-16T10:00:01+00:00"
-BOT = ("duly.cli.app", "duly.cli.bot", "duly.telegram.polling", "duly.telegram.dispatcher")  # what `duly bot` imports
+BOT = (
+    "duly.cli.app",
+    "duly.telegram.cli",
+    "duly.telegram.polling",
+    "duly.telegram.dispatcher",
+)  # what `duly bot` imports
 
 
 class Bot(ForkedProgram):

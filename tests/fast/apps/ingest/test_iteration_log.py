@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from duly.apps.ingest.session_reports import IterationLog
+from duly.assembly import build_works
 from duly.settings import Settings
-from duly.wiring import works_of
 from tests.support.outbox.log_capture import capture_log_lines
 
 
@@ -29,6 +29,6 @@ def test_beside_other_work_idle_iterations_are_logged_at_debug_until_there_was_a
 
 
 def test_a_worker_knows_whether_it_does_anything_else() -> None:
-    (alone,) = works_of(Settings(), ["outbox"])
+    (alone,) = build_works(Settings(), ["outbox"])
     assert alone.is_only_work
-    assert not any(work.is_only_work for work in works_of(Settings(), ["outbox", "ledger"]))
+    assert not any(work.is_only_work for work in build_works(Settings(), ["outbox", "ledger"]))

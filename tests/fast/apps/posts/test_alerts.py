@@ -8,8 +8,8 @@ import pytest
 from duly.apps.posts.alerts import CHECK_SECONDS, Alerts, claim_objectives, write_alerts
 from duly.apps.posts.slo import measure_objectives
 from duly.apps.posts.work import PostWork
+from duly.assembly import build_works
 from duly.settings import Settings
-from duly.wiring import works_of
 from tests.fast.apps.posts.test_work import TUNING, Reader
 from tests.support.actions import working
 from tests.support.posts.actions import HOURS, Connection, PostActions
@@ -194,10 +194,10 @@ def looked_at(posts: PostActions) -> Any:
 
 
 def test_the_settings_name_the_recipient_of_alerts() -> None:
-    (work,) = works_of(Settings(DULY_ALERT_CHANNEL="apprise", DULY_ALERT_RECIPIENT="anna"), ["posts"])  # type: ignore[call-arg]
+    (work,) = build_works(Settings(DULY_ALERT_CHANNEL="apprise", DULY_ALERT_RECIPIENT="anna"), ["posts"])  # type: ignore[call-arg]
     assert isinstance(work, PostWork)
     assert work.alerts == Alerts("apprise", "anna")
-    (plain,) = works_of(Settings(), ["posts"])
+    (plain,) = build_works(Settings(), ["posts"])
     assert isinstance(plain, PostWork)
     assert plain.alerts == Alerts("console", "operator")
 

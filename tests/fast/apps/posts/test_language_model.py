@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from duly.apps.posts.build_work import build_analyzer
 from duly.apps.posts.language_model import PHOTO_SIDE, LanguageModelAnalyzer
 from duly.apps.posts.model import MAX_CAPTION_LENGTH
 from duly.apps.posts.reading import MAX_MUSIC_LENGTH, MAX_REASONING_LENGTH, ReadingFailed
 from duly.settings import Settings
-from duly.wiring import analyzer_of
 from tests.fast.apps.posts.test_work import objects
 from tests.support.posts.model_server import CALM, Handler, ModelServer, completion
 from tests.support.storage.pictures import gradient, written
@@ -214,8 +214,8 @@ def settings(**given: Any) -> Settings:
 
 
 def test_the_analyzer_is_chosen_by_the_settings() -> None:
-    assert analyzer_of(settings()).name == "rules"
-    chosen = analyzer_of(settings(DULY_POSTS_ANALYZER="openai", OPENAI_MODEL="m", OPENAI_API_KEY="sk-1"))
+    assert build_analyzer(settings()).name == "rules"
+    chosen = build_analyzer(settings(DULY_POSTS_ANALYZER="openai", OPENAI_MODEL="m", OPENAI_API_KEY="sk-1"))
     assert isinstance(chosen, LanguageModelAnalyzer)
     assert (chosen.model, chosen.key, chosen.base_url) == ("m", "sk-1", None)
 

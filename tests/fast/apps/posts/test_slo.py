@@ -4,15 +4,15 @@ import json
 
 import pytest
 
+from duly.apps.posts.http.metrics import render_metrics
 from duly.apps.posts.legacy import import_legacy
 from duly.apps.posts.slo import Objective, measure_objectives
 from duly.apps.posts.work import PostWork
 from duly.db.pool import open_pool
-from duly.doctor.checks import CHECKS
+from duly.doctor.checks import load_checks
 from duly.doctor.connection import open_connection
 from duly.doctor.context import CheckContext
 from duly.doctor.finding import Finding, Verdict
-from duly.http.metrics import render_metrics
 from tests.fast.apps.posts.test_work import TUNING, Reader
 from tests.fast.verify.test_doctor import settings_for
 from tests.support.actions import working
@@ -30,7 +30,7 @@ async def get_lag(connection: Connection) -> Objective:
 def run_checks(dsn: str) -> Finding:
     """What doctor says about posts."""
     with open_connection(dsn) as connection:
-        return CHECKS["posts"](CheckContext(connection, settings_for(dsn)))
+        return load_checks()["posts"](CheckContext(connection, settings_for(dsn)))
 
 
 async def test_release_lag_counts_a_post_that_is_overdue_and_not_released(

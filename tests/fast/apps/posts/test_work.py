@@ -65,7 +65,7 @@ def notices(posts: PostActions) -> list[tuple[Any, ...]]:
 
 def figure(worker: Worker, name: str) -> float:
     """What a worker counted of posts."""
-    found = re.search(rf'^{name}{{kind="posts"}} (\S+)$', worker.metrics.render().decode(), re.MULTILINE)
+    found = re.search(rf'^{name}{{work_type="posts"}} (\S+)$', worker.metrics.render().decode(), re.MULTILINE)
     return float(found[1]) if found else 0.0
 
 

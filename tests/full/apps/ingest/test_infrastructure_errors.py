@@ -17,6 +17,7 @@ from duly.apps.ingest.ocr.reader import RecognisedDay
 from duly.apps.ingest.photographs import OcrRunner, PhotographReader
 from duly.apps.ingest.repository import SessionTables
 from duly.apps.ingest.work import CaptureOptions, CaptureWork
+from duly.assembly import build_works
 from duly.backoff import Backoff
 from duly.executors.call import Call
 from duly.executors.process_pool import ProcessPool
@@ -24,7 +25,6 @@ from duly.lease.work import Tuning
 from duly.outcomes import Failed
 from duly.settings import Settings
 from duly.storage import ObjectStore, open_object_store
-from duly.wiring import works_of
 from duly.worker.runner import Worker
 from tests.full.apps.ingest.test_worker import close, state
 from tests.support.actions import working
@@ -106,7 +106,7 @@ def are_over(captures: CaptureActions, keys: Sequence[UUID]) -> bool:
 
 def released_sessions(worker: Worker) -> float:
     """Return how many sessions a worker released."""
-    return worker.metrics.registry.get_sample_value("duly_released_total", {"kind": "ingest"}) or 0.0
+    return worker.metrics.registry.get_sample_value("duly_released_total", {"work_type": "ingest"}) or 0.0
 
 
 def read_logs(capfd: pytest.CaptureFixture[str]) -> str:
@@ -152,7 +152,7 @@ async def test_a_worker_that_reads_photographs_holds_a_few_sessions_and_leaves_t
     tmp_path: Path,
 ) -> None:
     def slots(**given: str) -> int:
-        (work,) = works_of(Settings(DULY_HOME=tmp_path, **given), ["ingest"])  # type: ignore[arg-type]
+        (work,) = build_works(Settings(DULY_HOME=tmp_path, **given), ["ingest"])  # type: ignore[arg-type]
         return work.tuning.slots
 
     assert slots(WORKER_INPUT_MODE="fixture") == 50

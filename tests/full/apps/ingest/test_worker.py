@@ -13,9 +13,9 @@ import pytest
 
 from duly.apps.ingest.reading import Input
 from duly.apps.ingest.work import CaptureWork
+from duly.assembly import build_works
 from duly.launcher import ROOT
 from duly.settings import load_settings
-from duly.wiring import works_of
 from tests.support.ingest.actions import ANNA, SCHEMA, TOO_MANY_STARTS, Admin, CaptureActions
 from tests.support.ingest.strategies import payload
 from tests.support.processes import PYTHON, Program, plain_environment
@@ -148,7 +148,7 @@ def test_one_cycle_reads_the_fixture_and_the_endless_worker_photographs_by_defau
     told: str, once: bool, takes: Input, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORKER_INPUT_MODE", told)
-    (work,) = works_of(load_settings(), ["ingest"], once=once)
+    (work,) = build_works(load_settings(), ["ingest"], once=once)
     assert isinstance(work, CaptureWork)
     assert work.reader.input is takes
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from duly.apps.ingest.build_work import build_ocr_runner
 from duly.apps.ingest.photographs import OcrRunner
 from duly.errors import DulyError, InvalidArgument
 from duly.executors.call import Call
 from duly.executors.process_pool import ProcessPool
 from duly.settings import Settings
-from duly.wiring import ocr_runner
 from tests.support.ocr.days import BEFORE, picture, shows
 from tests.support.storage.pictures import chunk, gradient, png_with_header, written
 
@@ -42,7 +42,7 @@ async def children() -> AsyncGenerator[ProcessPool, None]:
 @pytest.fixture
 def ocr(children: ProcessPool) -> OcrRunner:
     """The OCR runner, built as for a worker."""
-    return replace(ocr_runner(Settings(), children), seconds=PATIENCE_SECONDS)
+    return replace(build_ocr_runner(Settings(), children), seconds=PATIENCE_SECONDS)
 
 
 async def test_a_child_process_is_reused_and_replaced_when_it_dies(children: ProcessPool, ocr: OcrRunner) -> None:

@@ -7,18 +7,18 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from duly.apps.ingest.notifications import format_change
-from duly.apps.ingest.service import Ingest
-from duly.apps.ingest.shift import shift_from_json
-from duly.apps.ingest.spelling import parse_date
-from duly.cli.database_call import call_as_api
-from duly.cli.ingest_changes import (
+from duly.apps.ingest.cli.changes import (
     change_from_event,
     change_to_document,
     format_shift,
     print_change_line,
     print_changes,
 )
+from duly.apps.ingest.notifications import format_change
+from duly.apps.ingest.service import Ingest
+from duly.apps.ingest.shift import shift_from_json
+from duly.apps.ingest.spelling import parse_date
+from duly.cli.database_call import call_as_api
 from duly.cli.options import Cursor, Json, Limit
 from duly.cli.output import format_value, print_page, to_json
 from duly.cli.owners import find_telegram_id

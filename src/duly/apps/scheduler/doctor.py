@@ -10,7 +10,7 @@ from duly.doctor.context import CheckContext, Limits
 from duly.doctor.finding import Note, bad, ok, warn
 from duly.doctor.formatting import quote_identifier
 
-SQL = load_queries(__file__, "partitions.sql")
+SQL = load_queries(__file__, "doctor.sql")
 MAX_ROWS = 10_000
 RUNS = "scheduler.job_runs"  # `duly partitions create` creates its months, with their triggers
 

@@ -33,7 +33,7 @@ from duly.db.pool import Pool
 from duly.errors import AlreadyAnswered, Conflict, NotFound, Refused
 from duly.http.dependencies import PoolDep
 
-STYLE = files("duly.http").joinpath("pages/answer.css").read_text("utf-8")
+STYLE = files("duly.apps.scheduler.http").joinpath("pages/answer.css").read_text("utf-8")
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
@@ -210,7 +210,7 @@ def template() -> Any:
     """Return the template of the page, loaded once."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    loader = PackageLoader("duly.http", "pages")
+    loader = PackageLoader("duly.apps.scheduler.http", "pages")
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("answer.html")
 
 

@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from duly.applications import BOT_SERVES, SETTING, has_bot
 from duly.cli.existing_database import log_warning, open_existing
 from duly.cli.options import Json
 from duly.db.location import role_to_set
@@ -37,6 +38,11 @@ def run_bot(as_json: Json = False) -> None:
         raise Misconfigured(
             f"TELEGRAM_WEBHOOK_URL={settings.telegram_webhook_url}: Telegram posts the updates to the API and refuses "
             "polling; unset it to poll here"
+        )
+    if not has_bot(settings.apps):
+        raise Misconfigured(
+            f"{SETTING}={settings.apps}: the bot serves the applications {' and '.join(BOT_SERVES)}; switch both on, "
+            "or do not start it: messages are sent to Telegram without it"
         )
     install("telegram")
     with open_existing(settings, log_warning) as database:

@@ -4,10 +4,8 @@ The token grants reading the feed and nothing else. A new token replaces the old
 """
 
 import asyncio
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import date, datetime, time, timedelta
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from hashlib import sha256
 from heapq import nsmallest
 from itertools import chain
@@ -15,14 +13,9 @@ from typing import Annotated
 from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Header, Path, Request, Response, status
-from psycopg import errors
 from pydantic import Field
 
-from duly.accounts.model import User
 from duly.accounts.service import create_calendar, find_calendar, revoke_calendar
-from duly.apps.ingest.day_history import DayHistory
-from duly.apps.ingest.model import DaySnapshot
-from duly.apps.ingest.shift import shift_from_json
 from duly.apps.scheduler import service
 from duly.apps.scheduler.calendar import (
     FEED_FUTURE,
@@ -34,27 +27,24 @@ from duly.apps.scheduler.calendar import (
     render_calendar,
     upcoming_firings,
 )
+from duly.apps.scheduler.http.access import COMMON_PROBLEMS, Writer
 from duly.apps.scheduler.model import Run, Schedule
 from duly.apps.scheduler.planning import Firing
 from duly.apps.scheduler.wallclock import parse_zone, to_instant
+from duly.calendar_events import CalendarEvent, CalendarWindow
 from duly.db.clock import get_current_time
 from duly.errors import InvalidArgument, NotFound, NotMigrated, RateLimited, Unavailable, Unexpected
-from duly.http.dependencies import PoolDep, SchemaDep
+from duly.http.dependencies import PoolDep
 from duly.http.problems import problem_responses
 from duly.http.request_limits import GuardedRoute
-from duly.http.scheduler import COMMON_PROBLEMS, Writer
 from duly.http.types import ResponseModel
 
 CALENDAR_TYPE = "text/calendar"
-DAYS_PER_QUERY = 14
-DISTANCE_ERROR_DAYS = 5  # the date of a day gives the distance of its shifts only roughly: zones, times of day
-CLOCK_PATTERN = re.compile(r"([01]\d|2[0-3]):[0-5]\d|24:00")
 CACHE_CONTROL = "private, max-age=300"
 MAX_PERIOD_LENGTH = timedelta(days=367)  # how old the run of a period with an upcoming firing can be
 
 addresses = APIRouter(prefix="/v1/calendar", tags=["scheduler"], route_class=GuardedRoute, responses=COMMON_PROBLEMS)
 feeds = APIRouter(prefix="/ics", tags=["scheduler"])
-routers = (addresses, feeds)
 
 
 class CalendarAddressResponse(ResponseModel):
@@ -110,7 +100,6 @@ async def get_calendar(
     request: Request,
     token: Annotated[str, Path(description="`token` of `POST /v1/calendar`.")],
     pool: PoolDep,
-    schema: SchemaDep,
     if_none_match: Annotated[str | None, Header(alias="If-None-Match", description="ETag of the cached copy.")] = None,
 ) -> Response:
     """Runs and days of the last 30 days, firings and days of the next 90, as iCalendar; needs no API key."""
@@ -123,9 +112,11 @@ async def get_calendar(
     runs = await service.list_runs(
         pool, person.id, between=(at - MAX_PERIOD_LENGTH, at + FEED_FUTURE), limit=MAX_EVENTS
     )
-    days = await list_nearest_days(DayHistory(pool, schema), person, at)
-    shifts = shift_appointments(days, person.zone)  # a generator, consumed in the thread
-    feed = await asyncio.to_thread(render_feed, list(schedules), list(runs.items), shifts, at)
+    window = CalendarWindow(at, FEED_PAST, FEED_FUTURE, MAX_EVENTS)
+    settings, sources = request.state.settings, request.state.calendar_sources
+    events = chain.from_iterable([await list_events(pool, settings, person, window) for list_events in sources])
+    appointments = to_appointments(events, parse_zone("user.zone", person.zone))  # a generator, consumed in the thread
+    feed = await asyncio.to_thread(render_feed, list(schedules), list(runs.items), appointments, at)
     tag = f'"{sha256(feed).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": CACHE_CONTROL}
     if matches_etag(tag, if_none_match):
@@ -133,72 +124,19 @@ async def get_calendar(
     return Response(feed, headers=headers, media_type=CALENDAR_TYPE)
 
 
-async def list_nearest_days(history: DayHistory, person: User, at: datetime) -> list[DaySnapshot]:
-    """List the days of a person's Telegram id, the nearest first, until they have as many shifts as a feed can have.
-
-    Returns nothing when the API may not read the ingest tables.
-    """
-    if person.telegram_id is None:
-        return []
-    today, days = at.date(), list[DaySnapshot]()
-    try:
-        for reach in range(0, FEED_FUTURE.days + 1, DAYS_PER_QUERY):  # all days nearer than this are loaded
-            near = (day for day in days if abs((day.schedule_date - today).days) <= reach - DISTANCE_ERROR_DAYS)
-            if sum(len(day.snapshot_payload) for day in near) >= MAX_EVENTS:
-                break
-            for first, last in date_ranges(today, reach, at):
-                days += await history.list_days(person.telegram_id, first, last, limit=DAYS_PER_QUERY)
-    except (errors.InsufficientPrivilege, errors.UndefinedTable, errors.UndefinedColumn):
-        return []  # the tables belong to a backend
-    return days
-
-
-def date_ranges(today: date, reach: int, at: datetime) -> Iterator[tuple[date, date]]:
-    """Yield the ranges of dates that begin `reach` days ahead and end `reach` days back, within the feed's period."""
-    ahead, back = today + timedelta(days=reach), today - timedelta(days=reach + 1)
-    more = timedelta(days=DAYS_PER_QUERY - 1)
-    for first, last in (
-        (ahead, min(ahead + more, (at + FEED_FUTURE).date())),
-        (max(back - more, (at - FEED_PAST).date()), back),
-    ):
-        if first <= last:
-            yield first, last
-
-
-def shift_appointments(days: Sequence[DaySnapshot], zone: str) -> Iterator[Appointment]:
-    """Yield the shifts of several days as appointments."""
-    user_zone = parse_zone("user.zone", zone)
-    for day in days:
-        yield from day_appointments(day, user_zone)
-
-
-def day_appointments(day: DaySnapshot, zone: ZoneInfo) -> Iterator[Appointment]:
-    """Yield the shifts of a day; an appointment keeps its uid while customer and location stay the same."""
-    counts = Counter[str]()
-    for shift in day.snapshot_payload:
-        if not CLOCK_PATTERN.fullmatch(shift["start"]) or not CLOCK_PATTERN.fullmatch(shift["end"]):
-            continue
-        identity = f"{shift['customer_fingerprint'][:16]}-{shift['location_fingerprint'][:16]}"
-        counts[identity] += 1
-        starts_at = clock_to_instant(day.schedule_date, shift["start"], zone)
-        ends_at = clock_to_instant(day.schedule_date, shift["end"], zone)
-        street = " ".join(part for part in (shift["street"], shift["street_number"]) if part)
+def to_appointments(events: Iterable[CalendarEvent], zone: ZoneInfo) -> Iterator[Appointment]:
+    """Yield events as appointments; one that would not end after its start ends on the next day."""
+    for event in events:
+        starts_at, ends_at = to_instant(event.starts, zone), to_instant(event.ends, zone)
         yield Appointment(
-            uid=f"day-{day.schedule_date}-{identity}-{counts[identity]}@duly",
+            uid=event.uid,
             starts_at=starts_at,
             ends_at=ends_at if ends_at > starts_at else ends_at + timedelta(days=1),
-            name=shift["customer_name"] or shift["raw_type_label"] or shift["shift_type"],
-            location=", ".join(part for part in (street, shift["city"] or shift["postal_area"]) if part),
-            changed_at=day.updated_at,
-            is_cancelled=shift_from_json(shift).is_cancelled,
+            name=event.name,
+            location=event.location,
+            changed_at=event.changed_at,
+            is_cancelled=event.is_cancelled,
         )
-
-
-def clock_to_instant(day: date, clock: str, zone: ZoneInfo) -> datetime:
-    """Return the instant of a wall clock time on a date."""
-    if clock == "24:00":
-        return to_instant(datetime.combine(day + timedelta(days=1), time()), zone)
-    return to_instant(datetime.combine(day, time.fromisoformat(clock)), zone)
 
 
 def render_feed(schedules: list[Schedule], runs: list[Run], shifts: Iterable[Appointment], at: datetime) -> bytes:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from duly.apps.ingest.build_work import build_ocr_runner
 from duly.apps.ingest.ocr.reader import RecognisedDay
 from duly.apps.ingest.pages import NO_DATE
 from duly.apps.ingest.photographs import OcrRunner
@@ -19,7 +20,6 @@ from duly.executors.process_pool import ProcessPool
 from duly.formatting import pluralize
 from duly.settings import load_settings
 from duly.storage import MAX_PHOTO_BYTES
-from duly.wiring import ocr_runner
 
 app = typer.Typer()
 
@@ -53,7 +53,7 @@ async def read_all(images: Sequence[Path]) -> list[dict[str, Any]]:
     """Recognise the photographs one after another, in one child process."""
     process_pool = ProcessPool(1)
     try:
-        ocr = ocr_runner(load_settings(), process_pool)
+        ocr = build_ocr_runner(load_settings(), process_pool)
         pages: list[tuple[RecognisedDay, ...]] = []
         with step_progress(len(images)) as show_step:
             for nth, image in enumerate(images):

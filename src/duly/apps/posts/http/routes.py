@@ -11,6 +11,8 @@ from pydantic import Discriminator, Field, Tag
 from pydantic.json_schema import SkipJsonSchema
 
 from duly.apps.posts import service
+from duly.apps.posts.http.access import Author, Editor, PrivateViewer, Viewer, metrics_reader
+from duly.apps.posts.http.envelope import CALLABLE, PLAIN, EnvelopedRoute, detect_form, failure_responses
 from duly.apps.posts.model import MAX_CAPTION_LENGTH, Intent, PostStatus
 from duly.apps.posts.slo import Objective, measure
 from duly.errors import (
@@ -19,7 +21,6 @@ from duly.errors import (
     IllegalMove,
     InvalidArgument,
     NotFound,
-    NotMigrated,
     RateLimited,
     RequestIdReused,
     TooLarge,
@@ -28,25 +29,13 @@ from duly.errors import (
     Unexpected,
 )
 from duly.executors.images import decode_image
-from duly.http.auth import (
-    PersonAccessRule,
-    find_author,
-    metrics_reader,
-    posts_author,
-    posts_private_viewer,
-    posts_viewer,
-)
 from duly.http.dependencies import ImageDecoderDep, ObjectStoreDep, PoolDep
-from duly.http.envelope import CALLABLE, PLAIN, EnvelopedRoute, detect_form, failure_responses
-from duly.http.problems import problem_responses
+from duly.http.problems import COMMON_PROBLEMS, problem_responses
 from duly.http.request_limits import GuardedRoute, ImageRoute
 from duly.http.types import Instant, PageQuery, RequestModel, ResponseModel, choose_idempotency_key
 from duly.outcomes import Existing
 from duly.storage.photo import MAX_PHOTO_BYTES, clean_photo
 
-COMMON_PROBLEMS = problem_responses(
-    Unauthorized, Forbidden, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable
-)
 JPEG = "image/jpeg"
 
 
@@ -60,20 +49,8 @@ intents = APIRouter(prefix="/v1", tags=["posts"], route_class=EnvelopedRoute)
 photos = APIRouter(prefix="/v1/posts", tags=["posts"], route_class=PhotoRoute, responses=COMMON_PROBLEMS)
 posts = APIRouter(prefix="/v1/posts", tags=["posts"], route_class=GuardedRoute, responses=COMMON_PROBLEMS)
 slo = APIRouter(prefix="/v1/slo", tags=["posts"], route_class=GuardedRoute, responses=COMMON_PROBLEMS)
-routers = (intents, photos, posts, slo)
 
 
-@PersonAccessRule
-async def rate_limited_author(request: Request) -> str:
-    """Return the person who posts; raises RateLimited."""
-    author = await find_author(request)
-    request.state.rate_limiter.acquire(author)
-    return author
-
-
-Viewer: TypeAlias = Annotated[str | None, Depends(posts_viewer)]
-PrivateViewer: TypeAlias = Annotated[str | None, Depends(posts_private_viewer)]
-Author: TypeAlias = Annotated[str, Depends(rate_limited_author)]
 PostId: TypeAlias = Annotated[UUID, Path(description="The post's id.")]
 Caption = Annotated[str, Field(strict=True, max_length=MAX_CAPTION_LENGTH, pattern=r"^[^\x00]*$")]
 
@@ -333,7 +310,7 @@ async def get_post_image(post_id: PostId, viewer: Viewer, pool: PoolDep, objects
 async def edit_caption(
     post_id: PostId,
     body: Annotated[CaptionRequest, Body()],
-    author: Annotated[str, Depends(posts_author)],
+    author: Editor,
     pool: PoolDep,
 ) -> PostResponse:
     """Of one's own post, while it is PENDING; needs the scope `posts:write` and a person's key."""

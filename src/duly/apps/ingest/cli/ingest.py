@@ -1,4 +1,4 @@
-"""`duly ingest`: capture days and follow capture sessions; ingest_days.py holds the commands about one day."""
+"""`duly ingest`: capture days and follow capture sessions; days.py holds the commands about one day."""
 
 import asyncio
 import sys
@@ -12,19 +12,20 @@ from typing import Annotated, Any
 import typer
 
 from duly import extras
+from duly.apps.ingest.build_work import states_from_settings
 from duly.apps.ingest.canonical import canonicalize
+from duly.apps.ingest.cli import days, read
+from duly.apps.ingest.cli.changes import change_from_event, change_to_document, print_changes
+from duly.apps.ingest.cli.days import Owner, call_for_owner
+from duly.apps.ingest.cli.read import read_image_file
 from duly.apps.ingest.explain import SessionSettings, explain, format_result
 from duly.apps.ingest.model import MAX_IMAGES, CaptureSession, ShiftEvent
 from duly.apps.ingest.ocr.engine import EngineName, require_engine
 from duly.apps.ingest.reading import read_payload
 from duly.apps.ingest.service import Ingest, SessionService
 from duly.apps.ingest.states import States
-from duly.cli import ingest_days, ingest_read
 from duly.cli.database_call import call_as_api
 from duly.cli.existing_database import require_database
-from duly.cli.ingest_changes import change_from_event, change_to_document, print_changes
-from duly.cli.ingest_days import Owner, call_for_owner
-from duly.cli.ingest_read import read_image_file
 from duly.cli.options import Cursor, Json, Limit, id_argument, new_group
 from duly.cli.output import format_value, print_explanation, print_fields, print_page, single_line, to_json
 from duly.cli.owners import find_telegram_id
@@ -38,11 +39,10 @@ from duly.lease.timeline import Transition
 from duly.paging import MAX_ROWS, Page
 from duly.settings import Settings, load_settings
 from duly.storage import Screenshot, clean_screenshot, open_object_store
-from duly.wiring import states_of
 
 app = new_group("Photographed work schedules: versions, changes and notifications.")
-app.add_typer(ingest_read.app)
-app.add_typer(ingest_days.app)
+app.add_typer(read.app)
+app.add_typer(days.app)
 
 NOT_DONE = 1
 FIRST_POLL_SECONDS = 0.05
@@ -175,7 +175,7 @@ def capture_data(fixture: Path, user: str, wait: float | None, as_json: bool) ->
     except InvalidArgument as error:
         raise InvalidArgument(f"{fixture}: {error}") from None
 
-    async def create(sessions: SessionService, user_id: int, show_step: ShowStep) -> CaptureSession:  # noqa: ARG001
+    async def create(sessions: SessionService, user_id: int, _: ShowStep) -> CaptureSession:
         return await sessions.create_session(user_id, payload)
 
     run_capture(create, 0, user, WAIT_SECONDS if wait is None else wait, as_json)
@@ -289,5 +289,8 @@ def captured_day(session: CaptureSession) -> date:
 def session_settings(settings: Settings) -> SessionSettings:
     """Return the settings that explain sessions."""
     return SessionSettings(
-        settings.db_schema, states_of(settings), settings.session_idle_seconds, settings.lease_timeout_seconds
+        settings.db_schema,
+        states_from_settings(settings),
+        settings.session_idle_seconds,
+        settings.lease_timeout_seconds,
     )

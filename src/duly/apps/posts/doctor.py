@@ -8,7 +8,7 @@ from duly.doctor.context import CheckContext
 from duly.doctor.finding import Note, ok, warn
 from duly.doctor.formatting import format_duration
 
-SQL = load_queries(__file__, "posts.sql")
+SQL = load_queries(__file__, "doctor.sql")
 LATE_SECONDS = 120  # the target of the release lag
 MAX_COUNTED = 10_000
 

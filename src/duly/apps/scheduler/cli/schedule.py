@@ -10,6 +10,8 @@ import typer
 
 from duly.accounts import service as accounts
 from duly.apps.scheduler import service
+from duly.apps.scheduler.cli import schedule_runs
+from duly.apps.scheduler.cli.schedule_runs import Category, Merchant, Note, ScheduleId, to_document
 from duly.apps.scheduler.model import (
     CatchUp,
     ExpenseTemplate,
@@ -23,12 +25,10 @@ from duly.apps.scheduler.planning import schedule_firings
 from duly.apps.scheduler.rule import parse_rule
 from duly.apps.scheduler.seed import SAMPLE_UID, seed
 from duly.apps.scheduler.wallclock import parse_zone
-from duly.cli import schedule_runs
 from duly.cli.database_call import call_as_api, call_as_owner
 from duly.cli.options import Cursor, Json, Limit, OnlyUser, new_group
 from duly.cli.output import creation_outcome, print_fields, print_page, print_table, single_line, to_json
 from duly.cli.owners import find_owner_id, get_user
-from duly.cli.schedule_runs import Category, Merchant, Note, ScheduleId, to_document
 from duly.cli.times import parse_time
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument
@@ -218,7 +218,13 @@ def show_next(
     if as_json:
         print(
             to_json(
-                {"rule": rule, "says": sentence, "zone": rule_zone.key, "period_unit": period_unit, "next": firings}
+                {
+                    "rule": rule,
+                    "rule_in_words": sentence,
+                    "zone": rule_zone.key,
+                    "period_unit": period_unit,
+                    "next": firings,
+                }
             )
         )
         return
@@ -262,7 +268,7 @@ def set_status(schedule_id: int, status: ScheduleStatus, as_json: bool) -> None:
 
 @app.command("seed")
 def seed_sample(as_json: Json = False) -> None:
-    """Create the sample of the contract: the user `sample` and a monthly schedule. HeldRow it again changes nothing.
+    """Create the sample of the contract: the user `sample` and a monthly schedule. Running it again changes nothing.
 
     Example: duly schedule seed
     """
@@ -318,12 +324,12 @@ def print_schedule(
     if as_json:
         first = {"outcome": outcome} if outcome else {}
         last = {"open_runs": [to_document(run) for run in open_runs]} if open_runs is not None else {}
-        print(to_json({**first, **asdict(schedule), "says": sentence, "next": firings, **last}))
+        print(to_json({**first, **asdict(schedule), "rule_in_words": sentence, "next": firings, **last}))
         return
     if outcome:
         print(f"{outcome:17} schedule {schedule.id}")
     print_fields(asdict(schedule))
-    print(f"{'says':17} {single_line(sentence)}")
+    print(f"{'in words':17} {single_line(sentence)}")
     print()
     if firings:
         print_firings(schedule.zone, firings)

@@ -24,7 +24,7 @@ def main() -> None:
     except (DulyError, psycopg.Error) as error:
         print(f"duly: {error}", file=sys.stderr)
         sys.exit(1)
-    for line in cycle.session_reports or [NOTHING]:
+    for line in cycle.lines or [NOTHING]:
         print(f"duly: {line}", file=sys.stdout if cycle.is_done else sys.stderr)
     if not cycle.is_done:
         sys.exit(1)

@@ -7,8 +7,8 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, gener
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from duly.apps.posts.http.access import metrics_reader
 from duly.apps.posts.slo import Objective, measure
-from duly.http.auth import metrics_reader
 from duly.http.dependencies import PoolDep
 from duly.http.problems import COMMON_PROBLEMS
 from duly.http.request_limits import GuardedRoute

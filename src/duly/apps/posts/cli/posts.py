@@ -15,6 +15,7 @@ from duly.apps.posts.explain import explain
 from duly.apps.posts.legacy import ImportResult, RejectedLine, import_legacy, read_documents
 from duly.apps.posts.model import UID, Intent, Post, validate_caption
 from duly.apps.posts.repository import ADMIN_VIEWER
+from duly.assembly import build_works
 from duly.cli.database_call import call_as_api, call_as_owner, call_as_worker
 from duly.cli.existing_database import open_existing, require_database
 from duly.cli.options import Cursor, Json, Limit, id_argument, new_group
@@ -32,7 +33,6 @@ from duly.paging import MAX_ROWS, Page
 from duly.settings import load_settings
 from duly.storage import open_object_store
 from duly.storage.photo import MAX_PHOTO_BYTES, clean_photo
-from duly.wiring import works_of
 from duly.worker.runner import run_worker
 
 app = new_group("Posts: one per person and day, released six hours later.")
@@ -170,7 +170,7 @@ def release_posts(as_json: Json = False) -> None:
     with open_existing(settings) as database:
         dsn = database.dsn_as(settings.worker_role)
         role = role_to_set(dsn, settings.worker_role)
-        while rows := run_worker(works_of(settings, ["posts"]), settings, dsn=dsn, role=role, once=True):
+        while rows := run_worker(build_works(settings, ["posts"]), settings, dsn=dsn, role=role, once=True):
             released += rows
     print(to_json({"released": released}) if as_json else f"released  {released}")
 

@@ -1,0 +1,78 @@
+"""The access rules of the scheduler, and the parameters that its routes share."""
+
+from typing import Annotated, Any, TypeAlias
+
+from fastapi import Depends, Header, Path, Request, Response, status
+
+from duly.accounts.service import find_user
+from duly.apps.scheduler.http.requests import MAX_ID
+from duly.apps.scheduler.model import MAX_KEY_LENGTH
+from duly.db.pool import Pool
+from duly.errors import (
+    Forbidden,
+    InvalidArgument,
+    NotFound,
+    NotMigrated,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    Unexpected,
+)
+from duly.http.auth import PersonAccessRule, require_uid
+from duly.http.problems import problem_responses
+from duly.outcomes import Creation, Existing
+
+READ, WRITE = "scheduler:read", "scheduler:write"
+COMMON_PROBLEMS = problem_responses(
+    Unauthorized, Forbidden, NotFound, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable
+)
+
+
+@PersonAccessRule
+async def scheduler_reader(request: Request) -> int:
+    """Return the id of the person whose schedules are read."""
+    return await find_user_id(request.state.pool, require_uid(request, READ, "schedules"))
+
+
+@PersonAccessRule
+async def scheduler_writer(request: Request) -> int:
+    """Return the id of the person whose schedules are changed or answered; raises RateLimited."""
+    uid = require_uid(request, WRITE, "schedules")
+    request.state.rate_limiter.acquire(uid)
+    return await find_user_id(request.state.pool, uid)
+
+
+async def find_user_id(pool: Pool, uid: str) -> int:
+    """Return the id under which the schedules of a person are stored; raises NotFound."""
+    if person := await find_user(pool, uid):
+        return person.id
+    raise NotFound(f"no person has the uid {uid}; create them with: duly users create {uid}")
+
+
+async def get_undo_seconds(request: Request) -> float:
+    """Return for how long an expense can be reversed."""
+    return request.state.settings.scheduler_undo_seconds
+
+
+Reader: TypeAlias = Annotated[int, Depends(scheduler_reader)]
+Writer: TypeAlias = Annotated[int, Depends(scheduler_writer)]
+UndoSeconds: TypeAlias = Annotated[float, Depends(get_undo_seconds)]
+ScheduleId: TypeAlias = Annotated[int, Path(ge=1, le=MAX_ID, description="The schedule's id.")]
+RunId: TypeAlias = Annotated[int, Path(ge=1, le=MAX_ID, description="The run's id.")]
+IdempotencyKey: TypeAlias = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=MAX_KEY_LENGTH,
+        description="The same request under the same key has one effect; another request under it is an error.",
+    ),
+]
+
+
+def set_creation_headers(response: Response, creation: Creation[Any], location: str | None = None) -> None:
+    """Set status 200 for an existing resource, and its Location."""
+    if isinstance(creation, Existing):
+        response.status_code = status.HTTP_200_OK
+    if location:
+        response.headers["Location"] = location

@@ -1,0 +1,320 @@
+-- Invariants of the scheduler; see verify/invariants.sql.
+
+-- name: runs_have_their_key
+-- Every run has its key, with the same schedule, period and time.
+select offender
+from (
+    select format('run %%s has no key that says the same', r.id) as offender
+    from scheduler.job_runs as r
+    left join scheduler.job_run_keys as k on k.job_run_id = r.id
+    where (k.job_id, k.period_key, k.scheduled_at) is distinct from (r.job_id, r.period_key, r.scheduled_at)
+    offset 0
+) as found
+order by offender
+limit %(limit)s;
+
+-- name: keys_have_their_run
+-- Every key has its run, unless the partition of its month was dropped.
+select format('the key of run %%s has no run', k.job_run_id) as offender
+from scheduler.job_run_keys as k
+where to_regclass('scheduler.job_runs_' || to_char(k.scheduled_at at time zone 'UTC', 'YYYY_MM')) is not null
+    and not exists (
+        select from scheduler.job_runs as r where r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
+    )
+order by 1
+limit %(limit)s;
+
+-- name: periods_have_one_run
+-- A schedule has at most one run in a period.
+select format('schedule %%s has %%s runs in %%s', job_id, count(*), period_key) as offender
+from scheduler.job_runs
+group by job_id, period_key
+having count(*) > 1
+order by 1
+limit %(limit)s;
+
+-- name: runs_match_the_end_of_their_log
+-- The last transition of a run has its status and revision, and the log has whether it was ever sent. A log is without a
+-- run if the run was withdrawn before it was sent, if the partition of its month was dropped and its key remained, or if
+-- it is from before the oldest existing run.
+select format('run %%s is %%s at revision %%s, its log ends at %%s with transition %%s', coalesce(r.id::text, logged.key),
+    coalesce(r.status, 'not there'), coalesce(r.revision, 0), coalesce(logged.next_status, 'nothing'), coalesce(logged.seq, 0))
+    as offender
+from scheduler.job_runs as r
+full join (
+    select newest.key, newest.seq, newest.next_status, newest.ts, newest.was_sent
+    from (
+        select t.key, t.seq, t.next_status, t.ts, lead(t.seq) over log is null as is_last,
+            bool_or(t.next_status = 'sent') over log as was_sent
+        from duly.transition as t
+        where t.machine = 'run'
+        window log as (partition by t.key order by t.seq)
+    ) as newest
+    where newest.is_last
+) as logged on logged.key = r.id::text
+where case when r.id is not null
+    then (logged.seq, logged.next_status, logged.was_sent) is distinct from (r.revision, r.status, r.sent_at is not null)
+    else logged.next_status <> 'cancelled'
+        and logged.ts > (select min(there.created_at) from scheduler.job_runs as there)
+        and not exists (select from scheduler.job_run_keys as k where k.job_run_id = logged.key::bigint)
+end
+order by 1
+limit %(limit)s;
+
+-- name: runs_follow_their_state_machine
+-- Every transition of a run is an edge of its state machine.
+select format('run %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'), t.next_status)
+    as offender
+from duly.transition as t
+where t.machine = 'run' and (coalesce(t.prev_status, ''), t.next_status) not in (
+    select d.before, d.after
+    from jsonb_to_recordset(%(steps)s::jsonb) as d (machine text, before text, after text)
+    where d.machine = 'run'
+)
+order by t.key, t.seq
+limit %(limit)s;
+
+-- name: schedules_match_the_end_of_their_log
+-- Every schedule has transitions, and the last one has its status, revision and rule. No schedule is missing that still
+-- has a log, except from before the oldest existing one.
+select format('schedule %%s is %%s at revision %%s by the rule %%s, its log ends at %%s with transition %%s by the rule %%s',
+    coalesce(j.id::text, newest.key), coalesce(j.status, 'not there'), coalesce(j.revision, 0), coalesce(j.rule, 'none'),
+    coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0), coalesce(newest.rule, 'none')) as offender
+from scheduler.jobs as j
+full join (
+    select distinct on (t.key) t.key, t.seq, t.next_status, t.ts, t.detail_json ->> 'rule' as rule
+    from duly.transition as t
+    where t.machine = 'schedule'
+    order by t.key desc, t.seq desc
+) as newest on newest.key = j.id::text
+where (newest.next_status, newest.seq, newest.rule) is distinct from (j.status, j.revision, j.rule)
+    and (j.id is not null or newest.ts > (select min(there.created_at) from scheduler.jobs as there))
+order by 1
+limit %(limit)s;
+
+-- name: schedules_follow_their_state_machine
+-- Every transition of a schedule is an edge of its state machine; a change of the rule keeps the state.
+select format('schedule %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'),
+    t.next_status) as offender
+from duly.transition as t
+where t.machine = 'schedule' and (coalesce(t.prev_status, ''), t.next_status) not in (
+    select d.before, d.after
+    from jsonb_to_recordset(%(steps)s::jsonb) as d (machine text, before text, after text)
+    where d.machine = 'schedule'
+)
+order by t.key, t.seq
+limit %(limit)s;
+
+-- name: plans_are_leased_exactly_while_planning
+-- A plan has a lease owner and a lease expiry exactly while it is being computed.
+select format('the plan of schedule %%s is %%s, held by %%s until %%s', job_id, state, coalesce(lease_owner, 'none'),
+    coalesce(lease_expires_at::text, 'no time')) as offender
+from scheduler.job_plans
+where num_nonnulls(lease_owner, lease_expires_at) <> case when state = 'planning' then 2 else 0 end
+order by job_id
+limit %(limit)s;
+
+-- name: expired_leases_of_plans_are_recovered
+-- While a planner is alive, an expired lease of a plan is recovered within 15 minutes.
+select format('the plan of schedule %%s was held by %%s until %%s, and was not recovered', p.job_id, p.lease_owner,
+    p.lease_expires_at) as offender
+from scheduler.job_plans as p
+where p.state = 'planning' and p.lease_expires_at < duly.now() - interval '15 minutes' and exists (
+    select
+    from duly.workers as w
+    where 'scheduler' = any (w.kinds) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
+        and w.seen_at > duly.now() - interval '1 minute'
+)
+order by p.job_id
+limit %(limit)s;
+
+-- name: schedules_are_planned
+-- Every active schedule has a plan that is due, is being computed, or has an error; or its rule has ended.
+select format('schedule %%s is %%s and will not be planned so', j.id, j.status) as offender
+from scheduler.jobs as j
+left join scheduler.job_plans as p on p.job_id = j.id
+where p.job_id is null
+    or (j.status <> 'active' and p.plan_at is not null and p.state <> 'stuck')
+    or (j.status = 'active' and p.state = 'waiting' and p.plan_at is null and p.next_at is not null)
+order by 1
+limit %(limit)s;
+
+-- name: missed_ranges_do_not_overlap
+-- A missed period is recorded once: the missed ranges of a schedule do not overlap.
+select format('schedule %%s: the missed range from %%s overlaps the one that ends at %%s', job_id, from_at, before) as offender
+from (
+    select job_id, from_at, max(until_at) over log as before
+    from scheduler.missed_ranges
+    window log as (partition by job_id order by from_at rows between unbounded preceding and 1 preceding)
+) as ordered
+where from_at < before
+order by job_id, from_at
+limit %(limit)s;
+
+-- name: answers_match_their_run
+-- A run with a final answer is in the state of that answer.
+select format('run %%s was answered %%s and is %%s', c.job_run_id, c.action, r.status) as offender
+from scheduler.confirmations as c
+join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
+join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
+where r.status is distinct from case c.action
+    when 'complete' then 'confirmed' when 'skip' then 'skipped' when 'cancel' then 'cancelled' else r.status
+end
+order by 1
+limit %(limit)s;
+
+-- name: confirmed_runs_have_an_answer
+-- Every confirmed run has an answer.
+select offender
+from (
+    select format('run %%s is confirmed, and nobody answered so', r.id) as offender
+    from scheduler.job_runs as r
+    where r.status = 'confirmed' and not exists (
+        select from scheduler.confirmations as c where c.job_run_id = r.id and c.action = 'complete'
+    )
+    offset 0
+) as found
+order by offender
+limit %(limit)s;
+
+-- name: runs_are_answered_once
+-- A run has at most one final answer.
+select format('run %%s was answered %%s times', c.job_run_id, count(*)) as offender
+from scheduler.confirmations as c
+where c.action <> 'snooze'
+group by c.job_run_id
+having count(*) > 1
+order by 1
+limit %(limit)s;
+
+-- name: answers_are_booked
+-- An answer with an amount, or to a schedule with an expense, has an expense entry. Answers from before the last change
+-- of the schedule are not checked, with a tolerance of one minute for concurrent changes.
+select offender
+from (
+    select format('run %%s was completed at %%s, and nothing was booked for it', c.job_run_id, c.confirmed_at) as offender
+    from scheduler.confirmations as c
+    join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
+    join scheduler.jobs as j on j.id = k.job_id
+    left join scheduler.expense_templates as t on t.job_id = j.id
+    where c.action = 'complete'
+        and (c.payload ->> 'amount' is not null
+            or (t.job_id is not null and c.confirmed_at > j.updated_at + interval '1 minute'))
+        and not exists (
+            select from expense.expenses as e where e.source_ref = 'scheduler:' || k.job_id || ':' || k.period_key
+        )
+    offset 0
+) as found
+order by offender
+limit %(limit)s;
+
+-- name: entries_are_booked_once
+-- An expense entry has one source, and a source has one entry; an entry is reversed at most once. The expense of an
+-- answer is not booked again for the same user and time under another source.
+select format('%%s was booked %%s times', source_ref, count(*)) as offender
+from expense.expenses
+group by source_ref
+having count(*) > 1
+union all
+select format('entry %%s was taken back %%s times', reverses, count(*))
+from expense.expenses
+where reverses is not null
+group by reverses
+having count(*) > 1
+union all
+select format('entry %%s of %%s is what entry %%s of %%s was booked for', again.id, again.source_ref, e.id, e.source_ref)
+from expense.expenses as e
+join expense.expenses as again on (again.user_id, again.occurred_at, again.amount, again.currency)
+    = (e.user_id, e.occurred_at, e.amount, e.currency)
+where e.source_ref like 'scheduler:%%' and again.reverses is null and again.source_ref not like 'scheduler:%%'
+order by 1
+limit %(limit)s;
+
+-- name: entries_match_their_answer
+-- An expense entry matches its answer: the user of the schedule, the time of the answer, and the amount and currency of
+-- the answer, if it has them; else those of the schedule, unless it was changed since, with a tolerance of one minute for
+-- concurrent changes. No amount is NaN.
+select offender
+from (
+    select format('entry %%s of %%s is %%s %%s of person %%s, and was answered as %%s by person %%s', e.id, e.source_ref,
+        trim_scale(e.amount), e.currency, e.user_id, coalesce(c.payload::text, 'it is'), j.user_id) as offender
+    from expense.expenses as e
+    join scheduler.job_run_keys as k on e.source_ref = 'scheduler:' || k.job_id || ':' || k.period_key
+    join scheduler.jobs as j on j.id = k.job_id
+    join scheduler.confirmations as c on c.job_run_id = k.job_run_id and c.action = 'complete'
+    left join scheduler.expense_templates as t on t.job_id = j.id and c.confirmed_at > j.updated_at + interval '1 minute'
+    where e.reverses is null and (
+        e.user_id <> j.user_id or e.occurred_at <> c.confirmed_at or e.amount = 'NaN'
+        or e.amount <> coalesce((c.payload ->> 'amount')::numeric, t.amount)
+        or e.currency <> coalesce(c.payload ->> 'currency', t.currency)
+    )
+    offset 0
+) as found
+order by offender
+limit %(limit)s;
+
+-- name: entries_have_their_answer
+-- Every expense entry of a schedule has the answer that it was booked for.
+select offender
+from (
+    select format('entry %%s was booked for no answer', e.id) as offender
+    from expense.expenses as e
+    where e.source_ref like 'scheduler:%%' and not exists (
+        select
+        from scheduler.job_run_keys as k
+        join scheduler.confirmations as c on c.job_run_id = k.job_run_id and c.action = 'complete'
+        where k.job_id = split_part(e.source_ref, ':', 2)::bigint
+            and k.period_key = substr(e.source_ref, length('scheduler:' || split_part(e.source_ref, ':', 2)) + 2)
+    )
+    offset 0
+) as found
+order by offender
+limit %(limit)s;
+
+-- name: reversals_cancel_their_entry
+-- A reversed entry and its reversal add up to zero.
+select format('entry %%s does not take back the whole of %%s', e.id, b.id) as offender
+from expense.expenses as e
+join expense.expenses as b on b.id = e.reverses
+where e.amount + b.amount <> 0 or (e.user_id, e.currency) is distinct from (b.user_id, b.currency)
+order by 1
+limit %(limit)s;
+
+-- name: sent_runs_have_a_reminder
+-- Every run that was sent has a message that was sent.
+select offender
+from (
+    select format('run %%s was sent, and nothing that went out says so', r.id) as offender
+    from scheduler.job_runs as r
+    where r.sent_at is not null and not exists (select from scheduler.reminders as m where m.job_run_id = r.id)
+    offset 0
+) as found
+order by offender
+limit %(limit)s;
+
+-- name: reminders_go_to_their_user
+-- A reminder is sent to the user of its schedule, and refers to a run that exists or existed.
+select offender
+from (
+    select format('message %%s about run %%s is for %%s, and the schedule is of %%s', o.id, o.payload ->> 'run',
+        o.recipient, u.uid) as offender
+    from duly.outbox as o
+    join scheduler.job_run_keys as k on k.job_run_id = (o.payload ->> 'run')::bigint
+    join scheduler.jobs as j on j.id = k.job_id
+    join "user".users as u on u.id = j.user_id
+    where o.kind = 'reminder.due' and o.recipient <> u.uid
+    offset 0
+) as found
+order by offender
+limit %(limit)s;
+
+-- name: no_run_is_in_the_default_partition
+-- No run of this month or a later one is in the default partition.
+select format('run %%s of %%s lies in the default partition', r.id, r.scheduled_at) as offender
+from scheduler.job_runs_default as r
+where r.scheduled_at >= date_trunc('month', duly.now(), 'UTC')
+    and r.scheduled_at < date_trunc('month', duly.now(), 'UTC') + interval '4 months'
+order by 1
+limit %(limit)s;
+
+-- Notifications ---------------------------------------------------------------------------------------------------------
