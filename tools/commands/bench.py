@@ -213,8 +213,8 @@ def all_benchmarks(
 def run_bench(
     name: str, options: Mapping[str, object], as_json: bool, flags: Sequence[str] = (), *, needs: str | None = None
 ) -> NoReturn:
-    """Replace this process by a program in bench/, after installing the extra that it needs."""
+    """Replace this process by a program in tools/bench/, after installing the extra that it needs."""
     enter_checkout()
     if needs:
         install(needs)
-    exec_module(f"bench.{name}", options, as_json, flags)
+    exec_module(f"tools.bench.{name}", options, as_json, flags)

@@ -9,17 +9,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.figures.__main__ import chosen, write_figures
-from bench.figures.page import page_of
-from bench.figures.pictures import pictures_of
-from bench.figures.plans import NAMES, Extent, words_of_plan
-from bench.figures.record import Record, commit_here, machine_here, versions_here
-from bench.ingest import __main__ as ingest_bench
-from bench.ledger import scenarios as ledger_scenarios
-from bench.posts import __main__ as posts_bench
-from bench.report import Measure, Need, as_json
-from bench.scheduler import __main__ as scheduler_bench
-from bench.verify import __main__ as verify_bench
+from tools.bench.figures.__main__ import chosen, write_figures
+from tools.bench.figures.page import page_of
+from tools.bench.figures.pictures import pictures_of
+from tools.bench.figures.plans import NAMES, Extent, words_of_plan
+from tools.bench.figures.record import Record, commit_here, machine_here, versions_here
+from tools.bench.ingest import __main__ as ingest_bench
+from tools.bench.ledger import scenarios as ledger_scenarios
+from tools.bench.posts import __main__ as posts_bench
+from tools.bench.report import Measure, Need, as_json
+from tools.bench.scheduler import __main__ as scheduler_bench
+from tools.bench.verify import __main__ as verify_bench
 
 NEEDS = (
     Need("drain", "of pgqueuer's", "duly", least=1.0, peer="pgqueuer"),

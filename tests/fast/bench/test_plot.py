@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.plot import Bar, bars, curves, human, percentiles
+from tools.bench.plot import Bar, bars, curves, human, percentiles
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = 'a <b> & "c" → ö'

@@ -7,24 +7,24 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from bench.figures.record import commit_here, machine_here
-from bench.ingest import __main__ as ingest
-from bench.ingest import content
-from bench.ingest import ground as ingest_ground
-from bench.ingest import store as ingest_store
-from bench.ledger.__main__ import plan_of
-from bench.ledger.report import NEEDS
-from bench.posts import __main__ as posts
-from bench.posts import store
-from bench.posts.ground import fill
-from bench.report import Measure, Need, verdicts_of
-from bench.verify import __main__ as verify_bench
-from bench.verify import ground as verify_ground
-from bench.verify import store as verify_store
 from duly.verify.invariants import check
 from duly.verify.machines import CONTRACT_MACHINES
 from tests.support.ocr.days import BEFORE, picture
 from tests.support.processes import PYTHON, plain_environment
+from tools.bench.figures.record import commit_here, machine_here
+from tools.bench.ingest import __main__ as ingest
+from tools.bench.ingest import content
+from tools.bench.ingest import ground as ingest_ground
+from tools.bench.ingest import store as ingest_store
+from tools.bench.ledger.__main__ import plan_of
+from tools.bench.ledger.report import NEEDS
+from tools.bench.posts import __main__ as posts
+from tools.bench.posts import store
+from tools.bench.posts.ground import fill
+from tools.bench.report import Measure, Need, verdicts_of
+from tools.bench.verify import __main__ as verify_bench
+from tools.bench.verify import ground as verify_ground
+from tools.bench.verify import store as verify_store
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

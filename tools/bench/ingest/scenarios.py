@@ -1,0 +1,42 @@
+"""What is measured: a scenario lets one side do one thing, and returns figures; it knows of no rounds."""
+
+from dataclasses import dataclass
+
+from tools.bench.ingest.drain import Waiting, measure_drain
+from tools.bench.ingest.ground import Ground
+from tools.bench.report import Figures
+from tools.bench.run import Scenario
+
+OURS, BARE = "duly", "bare"
+FEW, MANY = "few days", "many days"
+SIDES = (OURS, BARE, FEW, MANY)
+WORKERS = {OURS: "tools.bench.ingest.worker", BARE: "tools.bench.ingest.bare_worker"}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything."""
+
+    sessions: int = 20_000
+    days: int = 100_000  # that are known from long ago, where there are many; a hundredth of it where there are few
+    warm_waves: int = 20  # of a few sessions, before anything is measured
+
+    def days_for(self, side: str) -> int:
+        """How many days are known already."""
+        return self.days if side == MANY else max(2, self.days // 100)
+
+
+def drain(ground: Ground, side: str, sizes: Sizes) -> Figures:
+    """Sessions that all wait at once, beside days of long ago."""
+    waiting = Waiting(sizes.sessions, sizes.days_for(side), sizes.warm_waves)
+    return measure_drain(ground, WORKERS.get(side, WORKERS[OURS]), waiting)
+
+
+SCENARIOS = {
+    each.name: each
+    for each in (
+        Scenario("drain", "drain", drain, (OURS, BARE)),
+        Scenario("grown", "drain beside days of long ago", drain, (FEW, MANY)),
+    )
+}
+CHOICES = {"drain": ("drain",), "growth": ("grown",)}

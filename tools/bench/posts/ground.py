@@ -1,0 +1,56 @@
+"""The server of a run, with databases that hold few posts or many."""
+
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import psycopg
+from psycopg import Connection, sql
+
+from duly.db.migrate import migrate
+from duly.db.migrations import Names
+from tools.bench.ground import Server, open_server
+from tools.bench.posts import store
+from tools.bench.posts.content import sample_reading
+
+API, WORKER = "duly_api", "duly_worker"
+CHUNK = 100_000  # stored posts in one statement
+DAYS = 50  # on each of which every author of stored posts had one
+
+
+@dataclass
+class Ground(Server):
+    """The server of a run."""
+
+    def database(self, stored: int = 0) -> AbstractContextManager[str]:
+        """The address of a database with so many released posts; gone afterwards."""
+        return self.fresh(str(stored), partial(build, stored=stored))
+
+
+@contextmanager
+def open_ground() -> Generator[Ground, None, None]:
+    """A server with durable settings, for as long as this."""
+    with open_server(Ground) as ground:
+        yield ground
+
+
+def build(dsn: str, *, stored: int) -> None:
+    """Our tables, and so many posts that were released long ago."""
+    migrate(dsn, Names())
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        for role in (WORKER, API):
+            admin.execute(sql.SQL("alter role {} login").format(sql.Identifier(role)))
+        if stored:
+            fill(admin, stored)
+
+
+def fill(admin: Connection[Any], stored: int) -> None:
+    """Posts that were released long ago; from now on this connection writes without guards."""
+    authors = -(-stored // DAYS)
+    store.add_people(admin, "old-", authors)
+    store.silence_triggers(admin)
+    for begin in range(0, stored, CHUNK):
+        store.add_stored(admin, "old-", authors, range(begin, min(stored, begin + CHUNK)), sample_reading())
+    store.vacuum(admin)

@@ -1,0 +1,76 @@
+"""What is measured: a scenario lets one side do one thing, and returns figures; it knows of no rounds."""
+
+from dataclasses import dataclass
+
+from tools.bench.posts.ground import Ground
+from tools.bench.posts.intents import BARE_APP, OUR_APP, measure_intents
+from tools.bench.posts.release import Due, measure_release
+from tools.bench.report import Figures
+from tools.bench.run import Scenario
+
+OURS, BARE = "duly", "bare"
+FEW, MANY = "few stored", "many stored"
+SIDES = (OURS, BARE, FEW, MANY)
+WORKERS = {OURS: "tools.bench.posts.worker", BARE: "tools.bench.posts.bare_worker"}
+APPS = {OURS: OUR_APP, BARE: BARE_APP}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything."""
+
+    posts: int = 100_000  # that are due in the same minute; a fifth of them where tables grow
+    stored: int = 1_000_000  # released long ago, where there are many; a hundredth of it where there are few
+    intents: int = 2_000  # beside few stored posts, if not many: an empty table is planned for as no other is
+    clients: int = 8
+    minute_seconds: float = 60.0  # how long a minute is, where posts are due all through it
+    warm_waves: int = 20  # of a few posts, and requests of each client, before anything is measured
+
+    def stored_for(self, side: str) -> int:
+        """How many posts there are already."""
+        return self.stored if side == MANY else self.stored // 100
+
+
+def release(ground: Ground, side: str, sizes: Sizes) -> Figures:
+    """All of them due at the first moment of a minute: the worst that a minute can bring."""
+    return measure_release(ground, WORKERS[side], Due(sizes.posts), sizes.warm_waves)
+
+
+def minute(ground: Ground, side: str, sizes: Sizes) -> Figures:
+    """As many, due one after the other all through a minute."""
+    return measure_release(ground, WORKERS[side], Due(sizes.posts, sizes.minute_seconds), sizes.warm_waves)
+
+
+def release_beside(ground: Ground, side: str, sizes: Sizes) -> Figures:
+    """Fewer, all due at one moment, beside posts of long ago."""
+    due = Due(max(1, sizes.posts // 5), stored=sizes.stored_for(side))
+    return measure_release(ground, WORKERS[OURS], due, sizes.warm_waves)
+
+
+def intents(ground: Ground, side: str, sizes: Sizes) -> Figures:
+    """Requests by HTTP, beside posts of long ago."""
+    return measure_intents(
+        ground,
+        APPS.get(side, OUR_APP),
+        intents=sizes.intents,
+        clients=sizes.clients,
+        warm_intents=sizes.warm_waves,
+        stored=sizes.stored_for(side),
+    )
+
+
+SCENARIOS = {
+    each.name: each
+    for each in (
+        Scenario("release", "release, all due at one moment", release, (OURS, BARE)),
+        Scenario("minute", "release, due all through a minute", minute, (OURS,)),
+        Scenario("intents", "intents by HTTP", intents, (OURS, BARE)),
+        Scenario("grown-release", "release beside stored posts", release_beside, (FEW, MANY)),
+        Scenario("grown-intents", "intents beside stored posts", intents, (FEW, MANY)),
+    )
+}
+CHOICES = {
+    "release": ("release", "minute"),
+    "intents": ("intents",),
+    "growth": ("grown-release", "grown-intents"),
+}

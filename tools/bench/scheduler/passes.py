@@ -1,0 +1,91 @@
+"""One pass of the scheduler: plan what is to be planned, remind of what is due; beside schedules that only wait."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+
+from duly.apps.scheduler.work import ScheduleWork, remind
+from duly.db.pool import connect
+from duly.lease.work import Finished, StopSignal, Tuning
+from tools.bench.report import Figures
+from tools.bench.scheduler import store
+from tools.bench.scheduler.ground import Ground, worker_dsn
+
+AT_ONCE = 200
+TIMES = 500
+MANY_RUNS = 200_000  # with fewer the server may rather read a month as it is
+
+
+def measure_pass(ground: Ground, schedules: int, due: int) -> Figures:
+    """How many of the due are planned and reminded of in a second, among so many schedules."""
+    with ground.database(schedules) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
+        there_are = store.make_due(admin, due)
+        store.vacuum(admin)
+        ground.checkpoint()
+        seconds = asyncio.run(timed(worker_dsn(dsn), plan_all))
+        reminded = store.make_remindable(admin)
+        store.vacuum(admin)
+        ground.checkpoint()
+        seconds += asyncio.run(timed(worker_dsn(dsn), remind_all))
+    assert reminded == there_are, f"{reminded} runs of {there_are} schedules"
+    return {"per_second": there_are / seconds, "p50_ms": seconds * 1000}
+
+
+async def timed(dsn: str, act: Callable[[AsyncConnection[object]], Awaitable[None]]) -> float:
+    """How long something takes on a connection that has been used before."""
+    async with await connect(dsn) as connection:
+        await connection.execute("select 1")
+        began = time.monotonic()
+        await act(connection)
+        return time.monotonic() - began
+
+
+async def plan_all(connection: AsyncConnection[object]) -> None:
+    """Plan until nothing is due."""
+    work = ScheduleWork(Tuning())
+    while True:
+        async with connection.transaction():
+            leases = await work.claim(connection, "bench", AT_ONCE)
+        if not leases:
+            return
+        finished = [Finished(lease, await work.plan(work.call(lease, StopSignal()).arguments[0])) for lease in leases]
+        async with connection.transaction():
+            await work.settle(connection, finished)
+
+
+async def remind_all(connection: AsyncConnection[object]) -> None:
+    """Write reminders until nothing is due."""
+    while True:
+        async with connection.transaction():
+            if not await remind(connection, AT_ONCE):
+                return
+
+
+def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every node of a plan."""
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from nodes_of(part)
+
+
+def reads_whole(node: dict[str, Any]) -> bool:
+    """Does this read rows one after the other, and not by an index? Of an empty table there is nothing to read."""
+    return node["Node Type"] == "Seq Scan" and node["Actual Rows"] + node.get("Rows Removed by Filter", 0) > 0
+
+
+def measure_due(ground: Ground, runs: int) -> Figures:
+    """How often in a second the contract's own query is answered, beside so many runs of the past."""
+    with ground.database(100, runs) as dsn, psycopg.connect(worker_dsn(dsn), autocommit=True) as worker:
+        read = [node["Relation Name"] for node in nodes_of(store.explain_due(worker)["Plan"]) if reads_whole(node)]
+        assert runs < MANY_RUNS or not read, f"these are read whole: {read}"
+        for _ in range(TIMES):
+            store.find_due(worker)
+        began = time.monotonic()
+        for _ in range(TIMES):
+            store.find_due(worker)
+        seconds = time.monotonic() - began
+    return {"per_second": TIMES / seconds, "p50_ms": seconds / TIMES * 1000}

@@ -1,0 +1,50 @@
+"""What is measured: a scenario lets one side do one thing, and returns figures; it knows of no rounds."""
+
+from dataclasses import dataclass
+
+from tools.bench.report import Figures
+from tools.bench.run import Scenario
+from tools.bench.scheduler.ground import Ground
+from tools.bench.scheduler.passes import measure_due, measure_pass
+from tools.bench.scheduler.sending import measure_sending
+
+OURS, BARE = "duly", "bare"
+FEW, SOME, MANY = "few", "some", "many"
+SIDES = (OURS, BARE, FEW, SOME, MANY)
+SHARE = {FEW: 100, SOME: 10, MANY: 1}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything."""
+
+    schedules: int = 1_000_000  # where there are many; a tenth and a hundredth of it where some and few
+    due: int = 1_000
+    runs: int = 10_000_000  # of the past, where there are many; a hundredth of it where few
+    messages: int = 20_000
+
+
+def one_pass(ground: Ground, side: str, sizes: Sizes) -> Figures:
+    """Plan and remind of what is due, beside schedules that only wait."""
+    return measure_pass(ground, sizes.schedules // SHARE[side], sizes.due)
+
+
+def due_query(ground: Ground, side: str, sizes: Sizes) -> Figures:
+    """The contract's own query, beside runs of the past."""
+    return measure_due(ground, max(1, sizes.runs // SHARE[side]))
+
+
+def sending(ground: Ground, side: str, sizes: Sizes) -> Figures:
+    """Messages held and settled."""
+    return measure_sending(ground, sizes.messages, is_bare=side == BARE)
+
+
+SCENARIOS: dict[str, Scenario[Ground, Sizes]] = {
+    each.name: each
+    for each in (
+        Scenario("pass", "one pass, by the number of active schedules", one_pass, (FEW, SOME, MANY)),
+        Scenario("due", "the contract's due query, by the number of past runs", due_query, (FEW, MANY)),
+        Scenario("send", "outbox: hold and settle", sending, (OURS, BARE)),
+    )
+}
+CHOICES = {"pass": ("pass",), "due": ("due",), "send": ("send",)}
