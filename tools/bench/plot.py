@@ -62,8 +62,8 @@ class Bar:
     value: float
     note: str = ""
     group: str = ""  # rows of one group stand together under its name
-    least: float | None = None
-    limit: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     is_ours: bool = True
 
     def __post_init__(self) -> None:
@@ -72,15 +72,15 @@ class Bar:
     @property
     def max_length(self) -> float:
         """How far it reaches, its range included."""
-        return max(self.value, self.limit or 0.0)
+        return max(self.value, self.maximum or 0.0)
 
 
 def bars(title: str, rows: Sequence[Bar], unit: str, *, is_one_scale: bool = False, foot: str = "") -> str:
     """Rows beside each other, every group on a scale of its own unless they share one; circumstances below."""
     assert rows, "a picture of nothing"
     labels = MARGIN + LETTER * max(len(row.label) for row in rows) + 12
-    said = [words_of(row, unit) for row in rows]
-    width = max(labels + MAX_LENGTH + 10 + LETTER * max(map(len, said)) + MARGIN, 2 * MARGIN + 9 * len(title))
+    output = [format_bar(row, unit) for row in rows]
+    width = max(labels + MAX_LENGTH + 10 + LETTER * max(map(len, output)) + MARGIN, 2 * MARGIN + 9 * len(title))
     drawn: list[str] = []
     y = float(TOP)
     for group, members in groupby(rows, key=lambda row: row.group):
@@ -91,15 +91,15 @@ def bars(title: str, rows: Sequence[Bar], unit: str, *, is_one_scale: bool = Fal
             y += TALL
         drawn.append(line_between(labels, y - 2, labels, y + TALL * len(together) - 4, "axis"))
         for row in together:
-            drawn += one_bar(row, words_of(row, unit), labels, y, scale)
+            drawn += one_bar(row, format_bar(row, unit), labels, y, scale)
             y += TALL
         y += 8
     several = len({row.group for row in rows}) > 1
     scales = " Every group has a scale of its own." if several and not is_one_scale else ""
-    told = "; ".join(
-        f"{row.group + ', ' if row.group else ''}{row.label}: {words}" for row, words in zip(rows, said, strict=True)
+    text = "; ".join(
+        f"{row.group + ', ' if row.group else ''}{row.label}: {words}" for row, words in zip(rows, output, strict=True)
     )
-    return picture(title, f"{told}.{scales}", width, y + 4, drawn, foot)
+    return picture(title, f"{text}.{scales}", width, y + 4, drawn, foot)
 
 
 def percentiles(
@@ -108,9 +108,9 @@ def percentiles(
     """What each side waited, percentile by percentile, all on one scale; those that are ours stand out."""
     names = list(dict.fromkeys(name for of_side in rows.values() for name in of_side))
     flat = [
-        Bar(side, of_side[name], group=name, is_ours=not ours or side in ours)
+        Bar(variant, of_side[name], group=name, is_ours=not ours or variant in ours)
         for name in names
-        for side, of_side in rows.items()
+        for variant, of_side in rows.items()
         if name in of_side
     ]
     return bars(title, flat, unit, is_one_scale=True, foot=foot)
@@ -157,12 +157,12 @@ def curves(
         drawn += one_curve(number, name, sorted(line), x_of, y_of)
         drawn += legend(number, name, left, y)
         y += 20
-    told = "; ".join(
+    text = "; ".join(
         f"{name}: " + ", ".join(f"{human(y)} at {human(x)}" for x, y in line) for name, line in series.items()
     )
     band = f" Needed: {human(needed[0])} to {human(needed[1])}." if needed else ""
     width = max(left + WIDE + 40, left + 40 + LETTER * max(map(len, series)), 2 * MARGIN + 9 * len(title))
-    return picture(title, f"{y_label} by {x_label}. {told}.{band}", width, y, drawn, foot)
+    return picture(title, f"{y_label} by {x_label}. {text}.{band}", width, y, drawn, foot)
 
 
 # Pieces ---------------------------------------------------------------------------------------------------------------
@@ -173,9 +173,9 @@ def one_bar(row: Bar, words: str, x: float, y: float, scale: float) -> list[str]
     middle = y + TALL / 2 - 3
     drawn = [text_at(x - 8, middle + 4, row.label, anchor="end")]
     drawn.append(box_at(x, y + 1, row.value * scale, TALL - 8, "ours" if row.is_ours else "other"))
-    if row.least is not None and row.limit is not None and row.least < row.limit:
-        drawn.append(line_between(x + row.least * scale, middle, x + row.limit * scale, middle, "range"))
-        ends = (x + row.least * scale, x + row.limit * scale)
+    if row.minimum is not None and row.maximum is not None and row.minimum < row.maximum:
+        drawn.append(line_between(x + row.minimum * scale, middle, x + row.maximum * scale, middle, "range"))
+        ends = (x + row.minimum * scale, x + row.maximum * scale)
         drawn += [line_between(end, middle - 4, end, middle + 4, "range") for end in ends]
     drawn.append(text_at(x + row.max_length * scale + 8, middle + 4, words))
     return drawn
@@ -184,12 +184,12 @@ def one_bar(row: Bar, words: str, x: float, y: float, scale: float) -> list[str]
 def one_curve(number: int, name: str, line: Sequence[Point], x_of: Scale, y_of: Scale) -> list[str]:
     """A line through its points, each of which says its value when it is pointed at."""
     shade = f"s{number % len(MARKS)}"
-    path = " ".join(f"{round_of(x_of(x))},{round_of(y_of(y))}" for x, y in line)
+    path = " ".join(f"{coord(x_of(x))},{coord(y_of(y))}" for x, y in line)
     dash = f' stroke-dasharray="{DASHES[number % len(DASHES)]}"' if DASHES[number % len(DASHES)] else ""
     drawn = [f'<polyline class="{shade} line" points="{path}"{dash}/>']
     for x, y in line:
-        told = f"<title>{escape(name)}: {human(y)} at {human(x)}</title>"
-        drawn.append(mark_at(number, x_of(x), y_of(y), told))
+        text = f"<title>{escape(name)}: {human(y)} at {human(x)}</title>"
+        drawn.append(mark_at(number, x_of(x), y_of(y), text))
         drawn.append(text_at(x_of(x), y_of(y) - 9, human(y), "quiet", "middle"))
     return drawn
 
@@ -204,18 +204,18 @@ def mark_at(number: int, x: float, y: float, inside: str) -> str:
     shade = f"s{number % len(MARKS)}"
     match MARKS[number % len(MARKS)]:
         case "circle":
-            return f'<circle class="{shade}" cx="{round_of(x)}" cy="{round_of(y)}" r="4">{inside}</circle>'
+            return f'<circle class="{shade}" cx="{coord(x)}" cy="{coord(y)}" r="4">{inside}</circle>'
         case "square":
             corners = [(-4, -4), (4, -4), (4, 4), (-4, 4)]
         case "diamond":
             corners = [(0, -5), (5, 0), (0, 5), (-5, 0)]
         case _:
             corners = [(0, -5), (5, 4), (-5, 4)]
-    points = " ".join(f"{round_of(x + dx)},{round_of(y + dy)}" for dx, dy in corners)
+    points = " ".join(f"{coord(x + dx)},{coord(y + dy)}" for dx, dy in corners)
     return f'<polygon class="{shade}" points="{points}">{inside}</polygon>'
 
 
-def picture(title: str, told: str, width: float, height: float, drawn: Iterable[str], foot: str) -> str:
+def picture(title: str, text: str, width: float, height: float, drawn: Iterable[str], foot: str) -> str:
     """The whole of it: title and description first, for those who are read to; circumstances last."""
     w, h = math.ceil(max(width, 2 * MARGIN + LETTER * len(foot))), math.ceil(height + (TALL if foot else 0))
     below = [text_at(MARGIN, height + 12, foot, "quiet")] if foot else []
@@ -223,7 +223,7 @@ def picture(title: str, told: str, width: float, height: float, drawn: Iterable[
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="title desc" width="{w}" height="{h}" '
         f'viewBox="0 0 {w} {h}">',
         f'<title id="title">{escape(title)}</title>',
-        f'<desc id="desc">{escape(" ".join(filter(None, (told, foot))))}</desc>',
+        f'<desc id="desc">{escape(" ".join(filter(None, (text, foot))))}</desc>',
         STYLE,
         f'<rect class="ground" width="{w}" height="{h}" rx="6"/>',
         text_at(MARGIN, 24, title, "title"),
@@ -238,24 +238,24 @@ def text_at(x: float, y: float, words: str, kind: str = "", anchor: str = "") ->
     """Words at a place."""
     of_kind = f' class="{kind}"' if kind else ""
     at = f' text-anchor="{anchor}"' if anchor else ""
-    return f'<text x="{round_of(x)}" y="{round_of(y)}"{of_kind}{at}>{escape(words)}</text>'
+    return f'<text x="{coord(x)}" y="{coord(y)}"{of_kind}{at}>{escape(words)}</text>'
 
 
 def line_between(x: float, y: float, to_x: float, to_y: float, kind: str) -> str:
     """A straight line."""
-    return f'<line class="{kind}" x1="{round_of(x)}" y1="{round_of(y)}" x2="{round_of(to_x)}" y2="{round_of(to_y)}"/>'
+    return f'<line class="{kind}" x1="{coord(x)}" y1="{coord(y)}" x2="{coord(to_x)}" y2="{coord(to_y)}"/>'
 
 
 def box_at(x: float, y: float, width: float, height: float, kind: str) -> str:
     """A rectangle, never so thin that it is not there."""
-    size = f'width="{round_of(max(width, 1.0))}" height="{round_of(height)}"'
-    return f'<rect class="{kind}" x="{round_of(x)}" y="{round_of(y)}" {size}/>'
+    size = f'width="{coord(max(width, 1.0))}" height="{coord(height)}"'
+    return f'<rect class="{kind}" x="{coord(x)}" y="{coord(y)}" {size}/>'
 
 
 # Words and numbers ----------------------------------------------------------------------------------------------------
 
 
-def words_of(row: Bar, unit: str) -> str:
+def format_bar(row: Bar, unit: str) -> str:
     """A row's value with its unit, and what is said of it besides."""
     return f"{human(row.value)} {unit}".rstrip() + (f" ({row.note})" if row.note else "")
 
@@ -267,7 +267,7 @@ def human(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def round_of(place: float) -> str:
+def coord(place: float) -> str:
     """A place to a tenth, written in one way."""
     return f"{place:.1f}".removesuffix(".0")
 

@@ -9,57 +9,57 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Generic, TypeVar
 
-from tools.bench.ground import Server
-from tools.bench.report import Figures, Measure, Need, as_json, line_of, table_of
+from tools.bench.report import Figures, Goal, Measure, as_json, format_measure, format_table
+from tools.bench.server import Server
 
-Ground = TypeVar("Ground", bound=Server)
+AnyServer = TypeVar("AnyServer", bound=Server)
 Sizes = TypeVar("Sizes")
 
 
 @dataclass(frozen=True)
-class Scenario(Generic[Ground, Sizes]):
+class Scenario(Generic[AnyServer, Sizes]):
     """One thing to measure, and by whom."""
 
     name: str
     what: str
-    measure: Callable[[Ground, str, Sizes], Figures]
-    sides: Sequence[str]
+    measure: Callable[[AnyServer, str, Sizes], Figures]
+    variants: Sequence[str]
 
 
 @dataclass(frozen=True)
-class Bench(Generic[Ground, Sizes]):
+class Bench(Generic[AnyServer, Sizes]):
     """A benchmark: what there is to measure, on which ground, and what is needed."""
 
     prog: str
     description: str
     sizes: Callable[..., Sizes]
-    scenarios: Mapping[str, Scenario[Ground, Sizes]]
+    scenarios: Mapping[str, Scenario[AnyServer, Sizes]]
     choices: Mapping[str, Sequence[str]]
-    sides: Sequence[str]
-    needs: Sequence[Need]
-    open_ground: Callable[[], AbstractContextManager[Ground]]
+    variants: Sequence[str]
+    goals: Sequence[Goal]
+    open_server: Callable[[], AbstractContextManager[AnyServer]]
     setting: str
     seed: str  # of what is drawn by lot, or that nothing is
 
     def main(self) -> None:
         """Measure, say each figure as it comes, and print the table."""
-        asked = self.arguments()
-        sizes = self.sizes(**{field.name: getattr(asked, field.name) for field in self.fields()})
-        plan = self.plan_of(asked.only.split(",") if asked.only else list(self.choices))
-        said = sys.stderr if asked.json else sys.stdout
+        options = self.arguments()
+        sizes = self.sizes(**{field.name: getattr(options, field.name) for field in self.fields()})
+        plan = self.make_plan(options.only.split(",") if options.only else list(self.choices))
+        output = sys.stderr if options.json else sys.stdout
         measures: list[Measure] = []
-        with self.open_ground() as ground:
-            about = self.about_this_run(ground, sizes)
-            print("\n".join(f"{name}: {value}" for name, value in about.items()), file=said, flush=True)
-            for number in range(1, asked.rounds + 1):
-                for measure in one_round(ground, plan, sizes, number):
+        with self.open_server() as server:
+            about = self.describe_run(server, sizes)
+            print("\n".join(f"{name}: {value}" for name, value in about.items()), file=output, flush=True)
+            for number in range(1, options.rounds + 1):
+                for measure in run_round(server, plan, sizes, number):
                     measures.append(measure)
-                    print(line_of(measure), file=said, flush=True)
+                    print(format_measure(measure), file=output, flush=True)
         words = {name: each.what for name, each in self.scenarios.items()}
-        if asked.json:
-            print(json.dumps({**as_json(measures, about, self.needs), "scenarios": words, "columns": self.sides}))
+        if options.json:
+            print(json.dumps({**as_json(measures, about, self.goals), "scenarios": words, "columns": self.variants}))
         else:
-            print(f"\n{table_of(measures, words, self.sides, self.needs)}")
+            print(f"\n{format_table(measures, words, self.variants, self.goals)}")
 
     def fields(self) -> Sequence[Any]:
         """What the sizes are called."""
@@ -78,7 +78,7 @@ class Bench(Generic[Ground, Sizes]):
             parser.add_argument(f"--{name.replace('_', '-')}", type=kind, default=size)
         return parser.parse_args()
 
-    def plan_of(self, choices: Sequence[str]) -> list[Scenario[Ground, Sizes]]:
+    def make_plan(self, choices: Sequence[str]) -> list[Scenario[AnyServer, Sizes]]:
         """Which scenarios, in their own order."""
         for word in choices:
             if word not in self.choices:
@@ -86,11 +86,11 @@ class Bench(Generic[Ground, Sizes]):
                 sys.exit(2)
         return [self.scenarios[name] for choice, names in self.choices.items() if choice in choices for name in names]
 
-    def about_this_run(self, ground: Ground, sizes: Sizes) -> dict[str, object]:
+    def describe_run(self, server: AnyServer, sizes: Sizes) -> dict[str, object]:
         """Everything that the figures depend on, as far as we know it."""
         known: Any = sizes
         return {
-            "server": ground.describe(),
+            "server": server.describe(),
             "machine": f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}",
             "sizes": asdict(known),
             "setting": self.setting,
@@ -98,11 +98,13 @@ class Bench(Generic[Ground, Sizes]):
         }
 
 
-def one_round(ground: Ground, plan: Sequence[Scenario[Ground, Sizes]], sizes: Sizes, number: int) -> Iterator[Measure]:
+def run_round(
+    server: AnyServer, plan: Sequence[Scenario[AnyServer, Sizes]], sizes: Sizes, number: int
+) -> Iterator[Measure]:
     """Every scenario by every side, who was first last time is last now; a commit is probed before and after each."""
     for scenario in plan:
-        turn = (number - 1) % len(scenario.sides)
-        for side in [*scenario.sides[turn:], *scenario.sides[:turn]]:
-            before = ground.probe_milliseconds()
-            figures = scenario.measure(ground, side, sizes)
-            yield Measure(number, scenario.name, side, figures, before, ground.probe_milliseconds())
+        turn = (number - 1) % len(scenario.variants)
+        for variant in [*scenario.variants[turn:], *scenario.variants[:turn]]:
+            before = server.probe_milliseconds()
+            figures = scenario.measure(server, variant, sizes)
+            yield Measure(number, scenario.name, variant, figures, before, server.probe_milliseconds())

@@ -153,15 +153,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What waking a worker costs those who enqueue.")
     parser.add_argument("--rounds", type=int, default=9, help="besides one that warms up and is not counted")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each way runs in each round")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     measures: Measures = {(way, clients): [] for clients in CLIENTS for way in WAYS}
     with server() as dsn:
-        for nth in range(asked.rounds + 1):
+        for nth in range(options.rounds + 1):
             for clients, way in itertools.product(CLIENTS, WAYS):
-                measured = measure(dsn, way, clients, asked.seconds)
+                measured = measure(dsn, way, clients, options.seconds)
                 if nth > 0:
                     measures[way, clients].append(measured)
-            print(f"round {nth} of {asked.rounds}", flush=True)
+            print(f"round {nth} of {options.rounds}", flush=True)
         with psycopg.connect(dsn) as connection:
             print_table(measures, connection.info.server_version // 10_000)
 

@@ -15,7 +15,7 @@ class Extent(StrEnum):
 QUICK: Mapping[str, Mapping[str, object]] = {
     "ledger": {
         "only": "drain,pickup",
-        "sides": "duly",
+        "systems": "duly",
         "jobs": 60,
         "pickups": 10,
         "warm-waves": 1,
@@ -31,7 +31,10 @@ USUAL: Mapping[str, Mapping[str, object]] = {
         "few-jobs": 500,
         "singles": 500,
         "pickups": 300,
-        "rows": 100_000,
+        "path-jobs": 1_000,
+        "waiting-rows": 100_000,
+        "finished-rows": 100_000,
+        "many-finished-rows": 1_000_000,
         "snapshot-jobs": 40_000,
     },
     "ingest": {"sessions": 4_000, "days": 20_000},
@@ -46,7 +49,7 @@ ROUNDS = {Extent.QUICK: 1, Extent.USUAL: 3, Extent.FULL: 3}
 ONCE = {"verify": 1}  # a long walk over a large database: once is enough unless somebody says otherwise
 
 
-def words_of_plan(name: str, extent: Extent, rounds: int | None) -> Sequence[str]:
+def list_options(name: str, extent: Extent, rounds: int | None) -> Sequence[str]:
     """The options that this benchmark is run with."""
     times = rounds or ONCE.get(name, ROUNDS[extent])
     options = {"rounds": times, **SIZES[extent][name]}

@@ -14,23 +14,23 @@ from typing import Any, cast
 
 from duly import __version__
 from duly.launcher import ROOT
-from tools.bench.report import Measure, Need
+from tools.bench.report import Goal, Measure, find_flips
 
 PACKAGES = ("psycopg", "uvloop", "asyncpg", "pgqueuer", "procrastinate")
 GIGABYTE = 1e9
 
 
 @dataclass(frozen=True)
-class Start:
-    """What is to be known of a measurement before it begins."""
+class RunStart:
+    """What must be recorded before a measurement begins."""
 
     monotonic: float
     load: float
     commit: str
 
     @classmethod
-    def now(cls) -> "Start":
-        """Now."""
+    def now(cls) -> "RunStart":
+        """Record it now."""
         return cls(time.monotonic(), os.getloadavg()[0], commit_here())
 
 
@@ -54,10 +54,17 @@ class Record:
         return [Measure(**each) for each in self.answer["measures"]]
 
     @property
-    def needs(self) -> list[Need]:
+    def steady_measures(self) -> list[Measure]:
+        """Every measurement in which no plan flipped: what medians are of."""
+        measures = self.measures
+        flips = find_flips(measures)
+        return [each for each in measures if each.key not in flips]
+
+    @property
+    def goals(self) -> list[Goal]:
         """What was needed of those."""
-        known = {each.name for each in fields(Need)}
-        return [Need(**{key: value for key, value in each.items() if key in known}) for each in self.answer["needs"]]
+        known = {each.name for each in fields(Goal)}
+        return [Goal(**{key: value for key, value in each.items() if key in known}) for each in self.answer["goals"]]
 
     @property
     def scenarios(self) -> dict[str, str]:
@@ -67,10 +74,10 @@ class Record:
         return {name: words.get(name, name) for name in sorted(measured, key=[*words, *measured].index)}
 
     @property
-    def sides(self) -> list[str]:
+    def variants(self) -> list[str]:
         """Who was measured, whoever comes first by nature first."""
         named = cast("Sequence[str]", self.answer.get("columns", []))
-        measured = list(dict.fromkeys(each.side for each in self.measures))
+        measured = list(dict.fromkeys(each.variant for each in self.measures))
         return sorted(measured, key=[*named, *measured].index)
 
     @property
@@ -90,8 +97,8 @@ class Record:
 
     def text(self) -> str:
         """As it is kept; the first line says what it is."""
-        said = f"by `{self.command}`; python -m tools.bench.figures --from-json makes pictures and page of it again"
-        return json.dumps({"generated": said, **asdict(self)}, indent=1).replace("{\n ", "{", 1) + "\n"
+        output = f"by `{self.command}`; python -m tools.bench.figures --from-json draws its charts and page again"
+        return json.dumps({"generated": output, **asdict(self)}, indent=1).replace("{\n ", "{", 1) + "\n"
 
     @classmethod
     def read(cls, file: Path) -> "Record":
@@ -100,7 +107,7 @@ class Record:
         return cls(**{each.name: kept[each.name] for each in fields(cls)})
 
     @classmethod
-    def of_answer(cls, name: str, command: str, start: Start, answer: Mapping[str, Any]) -> "Record":
+    def from_answer(cls, name: str, command: str, start: RunStart, answer: Mapping[str, Any]) -> "Record":
         """What was measured just now."""
         return cls(
             name,
@@ -109,13 +116,13 @@ class Record:
             round(time.monotonic() - start.monotonic, 1),
             start.commit,
             machine_here(),
-            {**versions_here(), "PostgreSQL": server_of(answer)},
+            {**versions_here(), "PostgreSQL": parse_server_version(answer)},
             [round(start.load, 1), round(os.getloadavg()[0], 1)],
             answer,
         )
 
 
-def server_of(answer: Mapping[str, Any]) -> str:
+def parse_server_version(answer: Mapping[str, Any]) -> str:
     """Which PostgreSQL it says it ran on."""
     return str(answer.get("server", "?")).split(",")[0].removeprefix("PostgreSQL ")
 

@@ -1,9 +1,9 @@
 """`python -m tools.bench.ingest`: what `duly bench ingest` becomes."""
 
 from tools.bench.ingest.content import SEED
-from tools.bench.ingest.ground import open_ground
-from tools.bench.ingest.report import NEEDS
-from tools.bench.ingest.scenarios import CHOICES, SCENARIOS, SIDES, Sizes
+from tools.bench.ingest.report import GOALS
+from tools.bench.ingest.scenarios import CHOICES, SCENARIOS, VARIANTS, Sizes
+from tools.bench.ingest.server import open_server
 from tools.bench.ingest.worker import BATCH, SLOTS
 from tools.bench.run import Bench
 
@@ -13,9 +13,9 @@ BENCH = Bench(
     sizes=Sizes,
     scenarios=SCENARIOS,
     choices=CHOICES,
-    sides=SIDES,
-    needs=NEEDS,
-    open_ground=open_ground,
+    variants=VARIANTS,
+    goals=GOALS,
+    open_server=open_server,
     setting=f"one worker, {SLOTS} slots, batches of {BATCH}; sessions given as data, half of them a change",
     seed=f"{SEED}, and for the shifts of a day the number of that day",
 )

@@ -1,9 +1,9 @@
 """What is needed of ingest."""
 
-from tools.bench.ingest.scenarios import BARE, FEW, MANY, OURS
-from tools.bench.report import Need
+from tools.bench.ingest.scenarios import BARE, DULY, FEW, MANY
+from tools.bench.report import Goal
 
-NEEDS = (
-    Need("drain", "of a bare loop's rate", OURS, least=0.5, peer=BARE),
-    Need("grown", "many, of the rate with few", MANY, least=0.8, limit=1.2, peer=FEW),
+GOALS = (
+    Goal("drain", "of a bare loop's rate", DULY, minimum=0.5, peer=BARE),
+    Goal("grown", "many, of the rate with few", MANY, minimum=0.8, maximum=1.2, peer=FEW),
 )

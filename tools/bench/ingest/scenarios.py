@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from tools.bench.ingest.drain import Waiting, measure_drain
-from tools.bench.ingest.ground import Ground
+from tools.bench.ingest.server import IngestServer
 from tools.bench.report import Figures
 from tools.bench.run import Scenario
 
-OURS, BARE = "duly", "bare"
+DULY, BARE = "duly", "bare"
 FEW, MANY = "few days", "many days"
-SIDES = (OURS, BARE, FEW, MANY)
-WORKERS = {OURS: "tools.bench.ingest.worker", BARE: "tools.bench.ingest.bare_worker"}
+VARIANTS = (DULY, BARE, FEW, MANY)
+WORKERS = {DULY: "tools.bench.ingest.worker", BARE: "tools.bench.ingest.bare_worker"}
 
 
 @dataclass(frozen=True)
@@ -21,21 +21,21 @@ class Sizes:
     days: int = 100_000  # that are known from long ago, where there are many; a hundredth of it where there are few
     warm_waves: int = 20  # of a few sessions, before anything is measured
 
-    def days_for(self, side: str) -> int:
+    def days_for(self, variant: str) -> int:
         """How many days are known already."""
-        return self.days if side == MANY else max(2, self.days // 100)
+        return self.days if variant == MANY else max(2, self.days // 100)
 
 
-def drain(ground: Ground, side: str, sizes: Sizes) -> Figures:
+def drain(server: IngestServer, variant: str, sizes: Sizes) -> Figures:
     """Sessions that all wait at once, beside days of long ago."""
-    waiting = Waiting(sizes.sessions, sizes.days_for(side), sizes.warm_waves)
-    return measure_drain(ground, WORKERS.get(side, WORKERS[OURS]), waiting)
+    waiting = Waiting(sizes.sessions, sizes.days_for(variant), sizes.warm_waves)
+    return measure_drain(server, WORKERS.get(variant, WORKERS[DULY]), waiting)
 
 
 SCENARIOS = {
     each.name: each
     for each in (
-        Scenario("drain", "drain", drain, (OURS, BARE)),
+        Scenario("drain", "drain", drain, (DULY, BARE)),
         Scenario("grown", "drain beside days of long ago", drain, (FEW, MANY)),
     )
 }

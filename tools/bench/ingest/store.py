@@ -18,9 +18,9 @@ SQL = load_queries(__file__)
 # Making ---------------------------------------------------------------------------------------------------------------
 
 
-def silence_triggers(connection: Connection[Any]) -> None:
+def disable_triggers(connection: Connection[Any]) -> None:
     """From now on write without guards, logs and checks of keys."""
-    connection.execute(SQL.silence_triggers)
+    connection.execute(SQL.disable_triggers)
 
 
 def add_known(connection: Connection[Any], user_id: int, days: Sequence[Known]) -> None:
@@ -58,9 +58,9 @@ def add_sessions(connection: Connection[Any], sessions: Sequence[Shown]) -> None
 # Looking --------------------------------------------------------------------------------------------------------------
 
 
-def is_something_left(connection: Connection[Any]) -> bool:
+def has_unfinished(connection: Connection[Any]) -> bool:
     """Is there a session that is not done?"""
-    return connection.execute(SQL.is_something_left).fetchone() == (True,)
+    return connection.execute(SQL.has_unfinished).fetchone() == (True,)
 
 
 def get_drain(connection: Connection[Any], first: UUID) -> Mapping[str, Any]:

@@ -1,18 +1,22 @@
 """The ledger beside its peers: the same work, on the same server, in the same run.
 
-    round 1:  drain       duly, pgqueuer, procrastinate        each with a fresh database of its own,
-              drain2      duly, pgqueuer, procrastinate        a commit probe before and after,
-              bulk        ...                                  workers in processes of their own
-    round 2:  drain       pgqueuer, procrastinate, duly        whoever was first is last now
+    round 1:  drain       duly, pgqueuer, procrastinate, dbos, oban      each in an empty database of its own,
+              drain2      duly, pgqueuer, procrastinate, dbos, oban      a commit probe before and after,
+              bulk        ...                                            workers in processes of their own
+    round 2:  drain       pgqueuer, procrastinate, dbos, oban, duly      each round begins with another system
     ...
 
-The server is private and durable (fsync and synchronous_commit on). We run as an installation does: row level security
-forced, every move logged by the database, settles fenced, enqueues as `duly_api`, the worker as `duly_worker`. The
-peers run as their documents say, at the settings that suit them best: pgqueuer with batches of 1000, procrastinate with
-20 jobs at once. Every process of every side runs on uvloop.
+The server is private and durable (fsync and synchronous_commit on). duly runs as an installation does: row level
+security forced, every transition logged by the database, settles fenced, enqueues as `duly_api`, the worker as
+`duly_worker`. The peers run as their documents say, at the settings that suit them best. procrastinate, DBOS and Oban
+keep finished jobs, as duly does; pgqueuer deletes them and writes a line of log. Every process runs on uvloop.
 
-How a drain is measured: the workers are up, warm and idle; all jobs become visible with one commit; the clock runs from
-the answer to that commit until the last job is settled in the database.
+    system.py        what a system must be able to do; system_<name>.py does it with that system's own code
+    peers.py         systems installed on demand in environments of their own; remote.py enqueues with them from there
+    drain.py         warm and idle workers, then all jobs with one commit
+    paths.py         our paths other than success: retry, dead letter, hand-back, progress, cancel
+    footprint.py     our WAL, buffers and statements step by step, bytes of a finished job: to compare two trees with
+    scenarios.py     everything above by name
 
-`duly bench ledger` runs it; `docs/figures/ledger.md` tells what came out.
+`duly bench ledger` runs it; `docs/figures/ledger.md` explains what is measured and shows figures.
 """

@@ -1,16 +1,16 @@
-"""A worker process of one side: `python -m tools.bench.ledger.worker <side> <address> <board> <numbers>`."""
+"""A worker process of one system: `python -m tools.bench.ledger.worker <system> <address> <start log> <numbers>`."""
 
 import sys
 from pathlib import Path
 
-from tools.bench.ledger.board import Board
-from tools.bench.ledger.side import side_of
+from tools.bench.ledger.start_log import StartLog
+from tools.bench.ledger.system import import_system
 
 
 def main() -> None:
-    """Work until a SIGTERM."""
+    """Work until SIGTERM."""
     name, dsn, path, numbers = sys.argv[1:]
-    side_of(name).work(dsn, Board(Path(path), int(numbers)))
+    import_system(name).work(dsn, StartLog(Path(path), int(numbers)))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from duly.errors import InvalidArgument, MissingExtra
 from duly.executors.call import Call, Executor
 from duly.outcomes import Failed
 from duly.storage.photo import decode_photo
-from tools.bench.processes import peak_bytes_of
+from tools.bench.processes import read_peak_bytes
 
 MEGABYTE = 1024 * 1024
 YEAR = 2026  # of dates without a year
@@ -103,7 +103,7 @@ def recognise_in_child(data: bytes, engine_config: EngineConfig) -> tuple[int, i
     picture = decode_photo(data)
     boxes = engine.recognise(picture)
     spent = time.process_time() - began
-    return picture.width, picture.height, boxes, spent, peak_bytes_of("self") / MEGABYTE
+    return picture.width, picture.height, boxes, spent, read_peak_bytes("self") / MEGABYTE
 
 
 class ReadingCache:

@@ -1,9 +1,9 @@
 """`python -m tools.bench.posts`: what `duly bench posts` becomes."""
 
-from tools.bench.posts.ground import open_ground
 from tools.bench.posts.intents import PHOTO_BYTES
-from tools.bench.posts.report import NEEDS
-from tools.bench.posts.scenarios import CHOICES, SCENARIOS, SIDES, Sizes
+from tools.bench.posts.report import GOALS
+from tools.bench.posts.scenarios import CHOICES, SCENARIOS, VARIANTS, Sizes
+from tools.bench.posts.server import open_server
 from tools.bench.posts.worker import BATCH, SLOTS
 from tools.bench.run import Bench
 
@@ -13,9 +13,9 @@ BENCH = Bench(
     sizes=Sizes,
     scenarios=SCENARIOS,
     choices=CHOICES,
-    sides=SIDES,
-    needs=NEEDS,
-    open_ground=open_ground,
+    variants=VARIANTS,
+    goals=GOALS,
+    open_server=open_server,
     setting=f"one worker, {SLOTS} slots, batches of {BATCH}, captions only; images of {PHOTO_BYTES:,} bytes",
     seed="nothing is drawn by lot: ids and the bytes of a photo are as they come, and no figure depends on them",
 )

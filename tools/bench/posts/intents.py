@@ -23,7 +23,7 @@ from duly.apps.posts.model import permanent_name
 from tools.bench.posts import store
 from tools.bench.posts.client import request_of, send_all
 from tools.bench.posts.content import CAPTIONS
-from tools.bench.posts.ground import API, Ground
+from tools.bench.posts.server import API, PostsServer
 from tools.bench.processes import Process, launch, stop
 from tools.bench.report import Figures
 
@@ -59,25 +59,25 @@ class App:
 
 
 def measure_intents(
-    ground: Ground, program: str, *, intents: int, clients: int, warm_intents: int, stored: int = 0
+    server: PostsServer, program: str, *, intents: int, clients: int, warm_intents: int, stored: int = 0
 ) -> Figures:
     """Let so many clients ask one API process for posts, beside so many of long ago."""
     authors = make_authors(intents + clients * warm_intents)
     warm, measured = authors[intents:], authors[:intents]
-    objects = ground.home / f"objects-{next(NUMBERS)}"
-    with ground.database(stored) as dsn:
+    objects = server.home / f"objects-{next(NUMBERS)}"
+    with server.database(stored) as dsn:
         prepare(dsn, objects, authors)
         with running_app(program, dsn, objects) as app, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(send_all(app.port, [each.request for each in warm], clients))
-            ground.checkpoint()
+            server.checkpoint()
             requests = [each.request for each in measured]
-            server_cpu, process_cpu, client_cpu = ground.cpu_seconds(), app.process.cpu_seconds(), time.process_time()
+            server_cpu, process_cpu, client_cpu = server.read_cpu(), app.process.cpu_seconds(), time.process_time()
             began_at = time.monotonic()
             waits = runner.run(send_all(app.port, requests, clients))
             seconds = time.monotonic() - began_at
             used = {
                 "process_us": (app.process.cpu_seconds() - process_cpu) / intents * MICRO,
-                "server_us": (ground.cpu_seconds() - server_cpu) / intents * MICRO,
+                "server_us": server.cpu_seconds_since(server_cpu) / intents * MICRO,
                 "client_us": (time.process_time() - client_cpu) / intents * MICRO,
             }
         if program == OUR_APP:

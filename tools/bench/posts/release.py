@@ -11,7 +11,7 @@ import psycopg
 from psycopg import Connection
 
 from tools.bench.posts import store
-from tools.bench.posts.ground import Ground
+from tools.bench.posts.server import PostsServer
 from tools.bench.processes import Process, running, wait_until
 from tools.bench.report import Figures
 
@@ -21,10 +21,10 @@ LEAD_SECONDS = 1.5  # to make posts before the first is due,
 LEAD_TIMES = 15  # and so many times what it took to make their authors,
 LEAD_SECONDS_EACH, LEAD_SECONDS_STORED = 100e-6, 10e-6  # and for each, and for each that is there
 LEAST_REST_SECONDS = 0.3  # after that, until it is
-LOOK_SECONDS = 0.25  # how often we ask whether all is done: when it was, the database tells
+POLL_SECONDS = 0.25  # how often we ask whether all is done: when it was, the database tells
 MICRO = 1e6
 MEGABYTE = 1e6
-MOVES = 3  # made, taken, released: what the log tells of each post
+TRANSITIONS = 3  # made, taken, released: what the log tells of each post
 
 
 @dataclass(frozen=True)
@@ -41,38 +41,38 @@ class Due:
         return LEAD_SECONDS + LEAD_SECONDS_EACH * self.posts + LEAD_SECONDS_STORED * self.stored
 
 
-def measure_release(ground: Ground, program: str, due: Due, warm_waves: int) -> Figures:
+def measure_release(server: PostsServer, program: str, due: Due, warm_waves: int) -> Figures:
     """Let one worker process release posts. If they were due before all was ready, begin again with more time."""
     for patience in (2**nth for nth in range(MAX_TRIES)):
-        if figures := try_to_measure(ground, program, due, warm_waves, patience):
+        if figures := try_to_measure(server, program, due, warm_waves, patience):
             return figures
         print(f"{due.posts} posts were due before all was ready; again, with more time", file=sys.stderr, flush=True)
     raise TimeoutError(f"{due.posts} posts could not be made before they were due")
 
 
-def try_to_measure(ground: Ground, program: str, due: Due, warm_waves: int, patience: int) -> Figures | None:
+def try_to_measure(server: PostsServer, program: str, due: Due, warm_waves: int, patience: int) -> Figures | None:
     """Warm the worker up, make posts, wait; None when they were due too soon."""
     with (
-        ground.database(due.stored) as dsn,
+        server.database(due.stored) as dsn,
         psycopg.connect(dsn, autocommit=True) as connection,
         running(program, dsn) as worker,
     ):
         for number in range(warm_waves):
             warm_up(connection, worker, f"warm-{number}-")
-        first = make_wait(ground, connection, due, patience)
+        first = make_wait(server, connection, due, patience)
         if first is None:
             return None
-        worker_cpu, server_cpu = worker.cpu_seconds(), ground.cpu_seconds()
-        wait_for(connection, worker, first, "the last release", LOOK_SECONDS)
+        worker_cpu, server_cpu = worker.cpu_seconds(), server.read_cpu()
+        wait_for(connection, worker, first, "the last release", POLL_SECONDS)
         used = {
             "worker_us": (worker.cpu_seconds() - worker_cpu) / due.posts * MICRO,
-            "server_us": (ground.cpu_seconds() - server_cpu) / due.posts * MICRO,
+            "server_us": server.cpu_seconds_since(server_cpu) / due.posts * MICRO,
             "peak_mb": worker.peak_bytes() / MEGABYTE,
         }
-        told = store.get_release(connection, first)
-    check(told, due.posts)
-    lags = {name: told[name] for name in ("lag_p50_s", "lag_p95_s", "lag_max_s")}
-    rate = {} if due.seconds else {"per_second": due.posts / told["seconds"]}  # where time sets the pace there is none
+        text = store.get_release(connection, first)
+    check(text, due.posts)
+    lags = {name: text[name] for name in ("lag_p50_s", "lag_p95_s", "lag_max_s")}
+    rate = {} if due.seconds else {"per_second": due.posts / text["seconds"]}  # where time sets the pace there is none
     return {**rate, **lags, **used}
 
 
@@ -84,7 +84,7 @@ def warm_up(connection: Connection[Any], worker: Process, prefix: str) -> None:
     wait_for(connection, worker, first, "warming up", 0.005)
 
 
-def make_wait(ground: Ground, connection: Connection[Any], due: Due, patience: int) -> datetime | None:
+def make_wait(server: PostsServer, connection: Connection[Any], due: Due, patience: int) -> datetime | None:
     """Make posts that are due soon, and return just before the first is: when that will be; None when it is over.
 
     They are in place as after six hours: written to disk, and counted by the planner.
@@ -96,7 +96,7 @@ def make_wait(ground: Ground, connection: Connection[Any], due: Due, patience: i
     first = store.read_clock(connection) + timedelta(seconds=patience * lead_seconds)
     store.add_waiting(connection, "due-", due.posts, first, due.seconds)
     store.vacuum(connection)
-    ground.checkpoint()
+    server.checkpoint()
     rest_seconds = (first - store.read_clock(connection)).total_seconds()
     if rest_seconds < LEAST_REST_SECONDS:
         return None
@@ -106,11 +106,11 @@ def make_wait(ground: Ground, connection: Connection[Any], due: Due, patience: i
 
 def wait_for(connection: Connection[Any], worker: Process, first: datetime, what: str, pause_seconds: float) -> None:
     """Wait until everything that was due from a time on is released."""
-    wait_until(lambda: not store.is_something_left(connection, first), [worker], what, pause_seconds)
+    wait_until(lambda: not store.has_unfinished(connection, first), [worker], what, pause_seconds)
 
 
-def check(told: Mapping[str, Any], posts: int) -> None:
+def check(text: Mapping[str, Any], posts: int) -> None:
     """Every post was released, read, told of and logged, once."""
-    counted = {name: told[name] for name in ("posts", "readings", "notices", "transitions")}
-    if counted != {"posts": posts, "readings": posts, "notices": posts, "transitions": MOVES * posts}:
+    counted = {name: text[name] for name in ("posts", "readings", "notices", "transitions")}
+    if counted != {"posts": posts, "readings": posts, "notices": posts, "transitions": TRANSITIONS * posts}:
         raise RuntimeError(f"of {posts} posts not every one was released, read, told of and logged once: {counted}")

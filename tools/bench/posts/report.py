@@ -1,13 +1,13 @@
 """What is needed of posts."""
 
-from tools.bench.posts.scenarios import BARE, FEW, MANY, OURS
-from tools.bench.report import Need
+from tools.bench.posts.scenarios import BARE, DULY, FEW, MANY
+from tools.bench.report import Goal
 
-NEEDS = (
-    Need("release", "of a bare loop's rate", OURS, least=0.5, peer=BARE),
-    Need("release", "p95 of the lag in seconds", OURS, limit=60.0, figure="lag_p95_s", absolute=True),
-    Need("minute", "p95 of the lag in seconds", OURS, limit=60.0, figure="lag_p95_s", absolute=True),
-    Need("intents", "of a bare insert's rate", OURS, least=0.5, peer=BARE),
-    Need("grown-release", "many, of the rate with few", MANY, least=0.8, limit=1.2, peer=FEW),
-    Need("grown-intents", "many, of the rate with few", MANY, least=0.8, limit=1.2, peer=FEW),
+GOALS = (
+    Goal("release", "of a bare loop's rate", DULY, minimum=0.5, peer=BARE),
+    Goal("release", "p95 of the lag in seconds", DULY, maximum=60.0, figure="lag_p95_s", absolute=True),
+    Goal("minute", "p95 of the lag in seconds", DULY, maximum=60.0, figure="lag_p95_s", absolute=True),
+    Goal("intents", "of a bare insert's rate", DULY, minimum=0.5, peer=BARE),
+    Goal("grown-release", "many, of the rate with few", MANY, minimum=0.8, maximum=1.2, peer=FEW),
+    Goal("grown-intents", "many, of the rate with few", MANY, minimum=0.8, maximum=1.2, peer=FEW),
 )

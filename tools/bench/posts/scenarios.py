@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 
-from tools.bench.posts.ground import Ground
 from tools.bench.posts.intents import BARE_APP, OUR_APP, measure_intents
 from tools.bench.posts.release import Due, measure_release
+from tools.bench.posts.server import PostsServer
 from tools.bench.report import Figures
 from tools.bench.run import Scenario
 
-OURS, BARE = "duly", "bare"
+DULY, BARE = "duly", "bare"
 FEW, MANY = "few stored", "many stored"
-SIDES = (OURS, BARE, FEW, MANY)
-WORKERS = {OURS: "tools.bench.posts.worker", BARE: "tools.bench.posts.bare_worker"}
-APPS = {OURS: OUR_APP, BARE: BARE_APP}
+VARIANTS = (DULY, BARE, FEW, MANY)
+WORKERS = {DULY: "tools.bench.posts.worker", BARE: "tools.bench.posts.bare_worker"}
+APPS = {DULY: OUR_APP, BARE: BARE_APP}
 
 
 @dataclass(frozen=True)
@@ -26,45 +26,45 @@ class Sizes:
     minute_seconds: float = 60.0  # how long a minute is, where posts are due all through it
     warm_waves: int = 20  # of a few posts, and requests of each client, before anything is measured
 
-    def stored_for(self, side: str) -> int:
+    def stored_for(self, variant: str) -> int:
         """How many posts there are already."""
-        return self.stored if side == MANY else self.stored // 100
+        return self.stored if variant == MANY else self.stored // 100
 
 
-def release(ground: Ground, side: str, sizes: Sizes) -> Figures:
+def release(server: PostsServer, variant: str, sizes: Sizes) -> Figures:
     """All of them due at the first moment of a minute: the worst that a minute can bring."""
-    return measure_release(ground, WORKERS[side], Due(sizes.posts), sizes.warm_waves)
+    return measure_release(server, WORKERS[variant], Due(sizes.posts), sizes.warm_waves)
 
 
-def minute(ground: Ground, side: str, sizes: Sizes) -> Figures:
+def minute(server: PostsServer, variant: str, sizes: Sizes) -> Figures:
     """As many, due one after the other all through a minute."""
-    return measure_release(ground, WORKERS[side], Due(sizes.posts, sizes.minute_seconds), sizes.warm_waves)
+    return measure_release(server, WORKERS[variant], Due(sizes.posts, sizes.minute_seconds), sizes.warm_waves)
 
 
-def release_beside(ground: Ground, side: str, sizes: Sizes) -> Figures:
+def release_beside(server: PostsServer, variant: str, sizes: Sizes) -> Figures:
     """Fewer, all due at one moment, beside posts of long ago."""
-    due = Due(max(1, sizes.posts // 5), stored=sizes.stored_for(side))
-    return measure_release(ground, WORKERS[OURS], due, sizes.warm_waves)
+    due = Due(max(1, sizes.posts // 5), stored=sizes.stored_for(variant))
+    return measure_release(server, WORKERS[DULY], due, sizes.warm_waves)
 
 
-def intents(ground: Ground, side: str, sizes: Sizes) -> Figures:
+def intents(server: PostsServer, variant: str, sizes: Sizes) -> Figures:
     """Requests by HTTP, beside posts of long ago."""
     return measure_intents(
-        ground,
-        APPS.get(side, OUR_APP),
+        server,
+        APPS.get(variant, OUR_APP),
         intents=sizes.intents,
         clients=sizes.clients,
         warm_intents=sizes.warm_waves,
-        stored=sizes.stored_for(side),
+        stored=sizes.stored_for(variant),
     )
 
 
 SCENARIOS = {
     each.name: each
     for each in (
-        Scenario("release", "release, all due at one moment", release, (OURS, BARE)),
-        Scenario("minute", "release, due all through a minute", minute, (OURS,)),
-        Scenario("intents", "intents by HTTP", intents, (OURS, BARE)),
+        Scenario("release", "release, all due at one moment", release, (DULY, BARE)),
+        Scenario("minute", "release, due all through a minute", minute, (DULY,)),
+        Scenario("intents", "intents by HTTP", intents, (DULY, BARE)),
         Scenario("grown-release", "release beside stored posts", release_beside, (FEW, MANY)),
         Scenario("grown-intents", "intents beside stored posts", intents, (FEW, MANY)),
     )

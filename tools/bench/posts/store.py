@@ -37,9 +37,9 @@ def add_waiting(connection: Connection[Any], prefix: str, posts: int, first: dat
     )
 
 
-def silence_triggers(connection: Connection[Any]) -> None:
+def disable_triggers(connection: Connection[Any]) -> None:
     """From now on write without guards, logs and checks of keys."""
-    connection.execute(SQL.silence_triggers)
+    connection.execute(SQL.disable_triggers)
 
 
 def add_stored(connection: Connection[Any], prefix: str, authors: int, numbers: range, ai: str) -> None:
@@ -79,9 +79,9 @@ def add_authors(
 # Looking --------------------------------------------------------------------------------------------------------------
 
 
-def is_something_left(connection: Connection[Any], first: datetime) -> bool:
+def has_unfinished(connection: Connection[Any], first: datetime) -> bool:
     """Is there a post, due from this time on, that is not released?"""
-    found = connection.execute(SQL.is_something_left, {"first": first, "last": first + AN_HOUR}).fetchone()
+    found = connection.execute(SQL.has_unfinished, {"first": first, "last": first + AN_HOUR}).fetchone()
     return found == (True,)
 
 

@@ -1,11 +1,11 @@
 """`python -m tools.bench.scheduler`: what `duly bench scheduler` becomes."""
 
 from tools.bench.run import Bench
-from tools.bench.scheduler.ground import open_ground
 from tools.bench.scheduler.passes import AT_ONCE
-from tools.bench.scheduler.report import NEEDS
-from tools.bench.scheduler.scenarios import CHOICES, SCENARIOS, SIDES, Sizes
+from tools.bench.scheduler.report import GOALS
+from tools.bench.scheduler.scenarios import CHOICES, SCENARIOS, VARIANTS, Sizes
 from tools.bench.scheduler.sending import BATCH
+from tools.bench.scheduler.server import open_server
 
 BENCH = Bench(
     prog="duly bench scheduler",
@@ -13,9 +13,9 @@ BENCH = Bench(
     sizes=Sizes,
     scenarios=SCENARIOS,
     choices=CHOICES,
-    sides=SIDES,
-    needs=NEEDS,
-    open_ground=open_ground,
+    variants=VARIANTS,
+    goals=GOALS,
+    open_server=open_server,
     setting=f"one connection, plans and reminders {AT_ONCE} at a time, messages in batches of {BATCH}",
     seed="nothing is drawn by lot",
 )

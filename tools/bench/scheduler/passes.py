@@ -13,26 +13,26 @@ from duly.db.pool import connect
 from duly.lease.work import Finished, StopSignal, Tuning
 from tools.bench.report import Figures
 from tools.bench.scheduler import store
-from tools.bench.scheduler.ground import Ground, worker_dsn
+from tools.bench.scheduler.server import SchedulerServer, worker_dsn
 
 AT_ONCE = 200
 TIMES = 500
 MANY_RUNS = 200_000  # with fewer the server may rather read a month as it is
 
 
-def measure_pass(ground: Ground, schedules: int, due: int) -> Figures:
+def measure_pass(server: SchedulerServer, schedules: int, due: int) -> Figures:
     """How many of the due are planned and reminded of in a second, among so many schedules."""
-    with ground.database(schedules) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
-        there_are = store.make_due(admin, due)
+    with server.database(schedules) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
+        filled_databases = store.make_due(admin, due)
         store.vacuum(admin)
-        ground.checkpoint()
+        server.checkpoint()
         seconds = asyncio.run(timed(worker_dsn(dsn), plan_all))
         reminded = store.make_remindable(admin)
         store.vacuum(admin)
-        ground.checkpoint()
+        server.checkpoint()
         seconds += asyncio.run(timed(worker_dsn(dsn), remind_all))
-    assert reminded == there_are, f"{reminded} runs of {there_are} schedules"
-    return {"per_second": there_are / seconds, "p50_ms": seconds * 1000}
+    assert reminded == filled_databases, f"{reminded} runs of {filled_databases} schedules"
+    return {"per_second": filled_databases / seconds, "p50_ms": seconds * 1000}
 
 
 async def timed(dsn: str, act: Callable[[AsyncConnection[object]], Awaitable[None]]) -> float:
@@ -77,9 +77,9 @@ def reads_whole(node: dict[str, Any]) -> bool:
     return node["Node Type"] == "Seq Scan" and node["Actual Rows"] + node.get("Rows Removed by Filter", 0) > 0
 
 
-def measure_due(ground: Ground, runs: int) -> Figures:
+def measure_due(server: SchedulerServer, runs: int) -> Figures:
     """How often in a second the contract's own query is answered, beside so many runs of the past."""
-    with ground.database(100, runs) as dsn, psycopg.connect(worker_dsn(dsn), autocommit=True) as worker:
+    with server.database(100, runs) as dsn, psycopg.connect(worker_dsn(dsn), autocommit=True) as worker:
         read = [node["Relation Name"] for node in nodes_of(store.explain_due(worker)["Plan"]) if reads_whole(node)]
         assert runs < MANY_RUNS or not read, f"these are read whole: {read}"
         for _ in range(TIMES):

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from tools.bench.report import Figures
 from tools.bench.run import Scenario
-from tools.bench.scheduler.ground import Ground
 from tools.bench.scheduler.passes import measure_due, measure_pass
 from tools.bench.scheduler.sending import measure_sending
+from tools.bench.scheduler.server import SchedulerServer
 
-OURS, BARE = "duly", "bare"
+DULY, BARE = "duly", "bare"
 FEW, SOME, MANY = "few", "some", "many"
-SIDES = (OURS, BARE, FEW, SOME, MANY)
+VARIANTS = (DULY, BARE, FEW, SOME, MANY)
 SHARE = {FEW: 100, SOME: 10, MANY: 1}
 
 
@@ -24,27 +24,27 @@ class Sizes:
     messages: int = 20_000
 
 
-def one_pass(ground: Ground, side: str, sizes: Sizes) -> Figures:
+def one_pass(server: SchedulerServer, variant: str, sizes: Sizes) -> Figures:
     """Plan and remind of what is due, beside schedules that only wait."""
-    return measure_pass(ground, sizes.schedules // SHARE[side], sizes.due)
+    return measure_pass(server, sizes.schedules // SHARE[variant], sizes.due)
 
 
-def due_query(ground: Ground, side: str, sizes: Sizes) -> Figures:
+def due_query(server: SchedulerServer, variant: str, sizes: Sizes) -> Figures:
     """The contract's own query, beside runs of the past."""
-    return measure_due(ground, max(1, sizes.runs // SHARE[side]))
+    return measure_due(server, max(1, sizes.runs // SHARE[variant]))
 
 
-def sending(ground: Ground, side: str, sizes: Sizes) -> Figures:
+def sending(server: SchedulerServer, variant: str, sizes: Sizes) -> Figures:
     """Messages held and settled."""
-    return measure_sending(ground, sizes.messages, is_bare=side == BARE)
+    return measure_sending(server, sizes.messages, is_bare=variant == BARE)
 
 
-SCENARIOS: dict[str, Scenario[Ground, Sizes]] = {
+SCENARIOS: dict[str, Scenario[SchedulerServer, Sizes]] = {
     each.name: each
     for each in (
         Scenario("pass", "one pass, by the number of active schedules", one_pass, (FEW, SOME, MANY)),
         Scenario("due", "the contract's due query, by the number of past runs", due_query, (FEW, MANY)),
-        Scenario("send", "outbox: hold and settle", sending, (OURS, BARE)),
+        Scenario("send", "outbox: hold and settle", sending, (DULY, BARE)),
     )
 }
 CHOICES = {"pass": ("pass",), "due": ("due",), "send": ("send",)}

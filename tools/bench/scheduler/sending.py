@@ -13,7 +13,7 @@ from duly.outbox.sender import SendWork
 from duly.outbox.states import OUTBOX
 from tools.bench.report import Figures
 from tools.bench.scheduler import store
-from tools.bench.scheduler.ground import Ground, worker_dsn
+from tools.bench.scheduler.server import SchedulerServer, worker_dsn
 
 BATCH = 500
 
@@ -32,12 +32,12 @@ class Nowhere:
         """There is nothing to let go of."""
 
 
-def measure_sending(ground: Ground, messages: int, *, is_bare: bool) -> Figures:
+def measure_sending(server: SchedulerServer, messages: int, *, is_bare: bool) -> Figures:
     """How many messages are held and settled in a second."""
-    with ground.database(100) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
+    with server.database(100) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
         store.add_messages(admin, messages)
         store.vacuum(admin)
-        ground.checkpoint()
+        server.checkpoint()
         seconds = bare(worker_dsn(dsn)) if is_bare else uvloop.run(ours(worker_dsn(dsn)))
         row = admin.execute("select count(*) from duly.outbox where status = 'sent'").fetchone()
     assert row == (messages,)

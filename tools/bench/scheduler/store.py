@@ -15,14 +15,14 @@ AnyConnection = Connection[Any]
 # Making ---------------------------------------------------------------------------------------------------------------
 
 
-def silence_triggers(connection: AnyConnection) -> None:
+def disable_triggers(connection: AnyConnection) -> None:
     """From now on write without guards, logs and checks of keys."""
-    connection.execute(SQL.silence_triggers)
+    connection.execute(SQL.disable_triggers)
 
 
-def mind_triggers(connection: AnyConnection) -> None:
+def enable_triggers(connection: AnyConnection) -> None:
     """From now on everything is judged and logged again."""
-    connection.execute(SQL.mind_triggers)
+    connection.execute(SQL.enable_triggers)
 
 
 def add_people(connection: AnyConnection, people: int) -> None:
@@ -40,9 +40,9 @@ def add_runs(connection: AnyConnection, runs: int) -> None:
     connection.execute(SQL.add_runs, {"runs": runs})
 
 
-def make_months(connection: AnyConnection) -> None:
+def create_partitions(connection: AnyConnection) -> None:
     """The months that runs of the past lie in."""
-    connection.execute(SQL.make_months)
+    connection.execute(SQL.create_partitions)
 
 
 def make_due(connection: AnyConnection, due: int) -> int:

@@ -1,9 +1,9 @@
 """`python -m tools.bench.verify`: what `duly bench verify` becomes."""
 
 from tools.bench.run import Bench
-from tools.bench.verify.ground import open_ground
-from tools.bench.verify.report import NEEDS
-from tools.bench.verify.scenarios import CHOICES, SCENARIOS, SIDES, Sizes
+from tools.bench.verify.report import GOALS
+from tools.bench.verify.scenarios import CHOICES, SCENARIOS, VARIANTS, Sizes
+from tools.bench.verify.server import open_server
 
 BENCH = Bench(
     prog="duly bench verify",
@@ -11,9 +11,9 @@ BENCH = Bench(
     sizes=Sizes,
     scenarios=SCENARIOS,
     choices=CHOICES,
-    sides=SIDES,
-    needs=NEEDS,
-    open_ground=open_ground,
+    variants=VARIANTS,
+    goals=GOALS,
+    open_server=open_server,
     setting="one connection; half of the events are of jobs, the rest of messages, runs, posts, captures and days",
     seed="nothing is drawn by lot: event n is the same in every run",
 )

@@ -10,10 +10,10 @@ from duly.verify import INVARIANTS, check
 from duly.verify.contract import CONTRACTS
 from tools.bench.report import Figures
 from tools.bench.run import Scenario
-from tools.bench.verify.ground import Ground
+from tools.bench.verify.server import VerifyServer
 
-OURS = "duly"
-SIDES = (OURS,)
+DULY = "duly"
+VARIANTS = (DULY,)
 SCHEMAS = tuple(schema for several in CONTRACTS.values() for schema in several)
 
 
@@ -24,17 +24,17 @@ class Sizes:
     events: int = 10_000_000
 
 
-def check_all(ground: Ground, side: str, sizes: Sizes) -> Figures:  # noqa: ARG001
+def check_all(server: VerifyServer, variant: str, sizes: Sizes) -> Figures:  # noqa: ARG001
     """Look at everything; a database in order has no offence."""
-    filled = ground.filled(sizes.events)
+    filled = server.filled(sizes.events)
     with psycopg.connect(filled.dsn, autocommit=True) as connection:
         times: list[float] = []
-        used = ground.cpu_seconds()
+        server_cpu = server.read_cpu()
         offences = check(connection, SCHEMAS, on_progress=lambda _: times.append(time.monotonic()))
-        used = ground.cpu_seconds() - used
+        used = server.cpu_seconds_since(server_cpu)
     assert offences == [], offences
     each = {law.name: later - before for law, (before, later) in zip(INVARIANTS, pairwise(times), strict=True)}
-    ground.say("slowest: " + ", ".join(f"{name} {took:.1f} s" for name, took in by_time(each)[:10]))
+    server.log("slowest: " + ", ".join(f"{name} {took:.1f} s" for name, took in slowest_first(each)[:10]))
     whole = times[-1] - times[0]
     return {
         "check_s": whole,
@@ -44,12 +44,12 @@ def check_all(ground: Ground, side: str, sizes: Sizes) -> Figures:  # noqa: ARG0
     }
 
 
-def by_time(each: dict[str, float]) -> list[tuple[str, float]]:
+def slowest_first(each: dict[str, float]) -> list[tuple[str, float]]:
     """The slowest first."""
     return sorted(each.items(), key=lambda law: -law[1])
 
 
-SCENARIOS: dict[str, Scenario[Ground, Sizes]] = {
-    "check": Scenario("check", "every law over all events", check_all, SIDES),
+SCENARIOS: dict[str, Scenario[VerifyServer, Sizes]] = {
+    "check": Scenario("check", "every law over all events", check_all, VARIANTS),
 }
 CHOICES = {"check": ("check",)}

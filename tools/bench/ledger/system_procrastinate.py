@@ -7,8 +7,8 @@ from typing import Any
 import uvloop
 from procrastinate import App, PsycopgConnector
 
-from tools.bench.ledger.board import Board
-from tools.bench.ledger.side import UNCOUNTED, Client, Side
+from tools.bench.ledger.start_log import StartLog
+from tools.bench.ledger.system import UNTIMED, Client, System
 
 CONCURRENCY = 20
 
@@ -19,22 +19,22 @@ class TheirClient(Client):
     def __init__(self, app: App) -> None:
         self.task = app.configure_task("noop")
 
-    async def one(self, number: int) -> None:
+    async def enqueue_one(self, number: int) -> None:
         await self.task.defer_async(n=number)
 
-    async def many(self, numbers: Sequence[int]) -> None:
-        await self.task.batch_defer_async(*(payload_of(number) for number in numbers))
+    async def enqueue_many(self, numbers: Sequence[int]) -> None:
+        await self.task.batch_defer_async(*(build_payload(number) for number in numbers))
 
-    async def all_at_once(self, jobs: int) -> None:
-        await self.many([UNCOUNTED] * jobs)
+    async def enqueue_in_one_commit(self, jobs: int) -> None:
+        await self.enqueue_many([UNTIMED] * jobs)
 
 
-def payload_of(number: int) -> dict[str, Any]:
+def build_payload(number: int) -> dict[str, Any]:
     """What its handler is called with."""
     return {"n": number}
 
 
-class Procrastinate(Side):
+class Procrastinate(System):
     """procrastinate."""
 
     name = "procrastinate"
@@ -61,18 +61,18 @@ class Procrastinate(Side):
         async with self.opened(dsn, 1) as app:
             yield TheirClient(app)
 
-    def work(self, dsn: str, board: Board) -> None:
-        uvloop.run(self.run(dsn, board))
+    def work(self, dsn: str, start_log: StartLog) -> None:
+        uvloop.run(self.run(dsn, start_log))
 
-    async def run(self, dsn: str, board: Board) -> None:
+    async def run(self, dsn: str, start_log: StartLog) -> None:
         """Its worker; it hears SIGTERM by itself."""
         async with self.opened(dsn, CONCURRENCY + 2) as app:
 
             @app.task(name="noop")
             async def noop(n: int) -> None:  # pyright: ignore[reportUnusedFunction]
-                board.begin(n)
+                start_log.record(n)
 
             await app.run_worker_async(concurrency=CONCURRENCY)
 
 
-SIDE = Procrastinate()
+SYSTEM = Procrastinate()

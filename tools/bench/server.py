@@ -1,9 +1,9 @@
-"""The server that measurements stand on: private, durable, thrown away afterwards; and what is asked of it besides."""
+"""The private, durable server that a benchmark runs on, thrown away afterwards."""
 
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,10 +16,10 @@ from duly.db.admin import create_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.queries import load_queries
 from duly.testing import TestDatabases
-from tools.bench.processes import cpu_seconds_of_server
+from tools.bench.processes import ServerCpu, read_server_cpu
 
-SQL = load_queries(__file__, "ground.sql")
-# What a careful owner of this machine would set. Everything about durability is PostgreSQL's own default, said aloud.
+SQL = load_queries(__file__, "server.sql")
+# Durability is PostgreSQL's own default, set explicitly; the rest is what a careful owner of this machine would set.
 DURABLE_SETTINGS = {
     "fsync": "on",
     "synchronous_commit": "on",
@@ -29,6 +29,7 @@ DURABLE_SETTINGS = {
     "max_wal_size": "4GB",
     "max_connections": "100",
 }
+NO_SETTINGS: Mapping[str, str] = {}
 PROBES = 100
 
 
@@ -43,39 +44,43 @@ class Server:
     templates: dict[str, TestDatabases] = field(default_factory=dict[str, TestDatabases])
 
     @contextmanager
-    def fresh(self, name: str, build: Callable[[str], None]) -> Generator[str, None, None]:
-        """The address of a database as `build` leaves an empty one, once for every name; gone afterwards."""
+    def temporary_database(self, name: str, build: Callable[[str], None]) -> Generator[str, None, None]:
+        """Clone a database, dropped afterwards, from a template that `build` makes once for every name."""
         if name not in self.templates:
             self.templates[name] = TestDatabases(self.dsn, f"bench_{name}")
             self.templates[name].build_template(build)
         with self.templates[name].clone("round") as dsn:
             yield dsn
 
-    def make_probe(self) -> None:
-        """The table that commits are probed with."""
-        self.prober.execute(SQL.make_probe)
+    def create_probe_table(self) -> None:
+        """Create the table that commits are probed with."""
+        self.prober.execute(SQL.create_probe_table)
 
     def probe_milliseconds(self) -> float:
-        """What one small durable commit costs now."""
+        """Measure what one small durable commit costs now."""
         began = time.monotonic()
         for _ in range(PROBES):
             self.prober.execute(SQL.probe_milliseconds)
         return (time.monotonic() - began) / PROBES * 1000
 
     def checkpoint(self) -> None:
-        """Write down what is left of whoever came before."""
+        """Write what earlier measurements left in memory, so that the next one does not pay for it."""
         self.admin.execute(SQL.checkpoint)
 
-    def cpu_seconds(self) -> float:
-        """What the whole server has used so far."""
-        return cpu_seconds_of_server(self.admin.info.backend_pid)
+    def read_cpu(self) -> ServerCpu:
+        """Read the CPU time of every process of the server."""
+        return read_server_cpu(self.admin.info.backend_pid)
+
+    def cpu_seconds_since(self, earlier: ServerCpu) -> float:
+        """Return the CPU time that the server used since an earlier reading."""
+        return self.read_cpu().seconds_since(earlier)
 
     def version(self) -> str:
-        """Of PostgreSQL."""
+        """Return the version of PostgreSQL."""
         return self.admin.info.parameter_status("server_version") or "?"
 
     def describe(self) -> str:
-        """What and how it is, in a line."""
+        """Format version and settings as one line."""
         settings = ", ".join(f"{name}={value}" for name, value in DURABLE_SETTINGS.items())
         return f"PostgreSQL {self.version()}, {settings}"
 
@@ -84,21 +89,21 @@ AnyServer = TypeVar("AnyServer", bound=Server)
 
 
 @contextmanager
-def open_server(kind: type[AnyServer]) -> Generator[AnyServer, None, None]:
-    """A server with durable settings, for as long as this, as the kind that a benchmark made of it."""
+def start_server(kind: type[AnyServer], settings: Mapping[str, str] = NO_SETTINGS) -> Generator[AnyServer, None, None]:
+    """Start a server with durable settings; a benchmark's own subclass of Server describes it."""
     home = Path(tempfile.mkdtemp(prefix="duly-bench-", dir="/tmp"))  # short enough for a socket
     home.chmod(0o755)
     try:
-        with EmbeddedServer.start(home / "duly", settings=DURABLE_SETTINGS) as server:
-            probes = create_database(server.dsn(), "bench_probe")
+        with EmbeddedServer.start(home / "duly", settings={**DURABLE_SETTINGS, **settings}) as embedded:
+            probes = create_database(embedded.dsn(), "bench_probe")
             with (
-                psycopg.connect(server.dsn(), autocommit=True) as admin,
+                psycopg.connect(embedded.dsn(), autocommit=True) as admin,
                 psycopg.connect(probes, autocommit=True) as prober,
             ):
-                ground = kind(server.dsn(), home, admin, prober)
-                ground.make_probe()
-                yield ground
-            server.close()
-            server.wait_stopped(60)
+                server = kind(embedded.dsn(), home, admin, prober)
+                server.create_probe_table()
+                yield server
+            embedded.close()
+            embedded.wait_stopped(60)
     finally:
         shutil.rmtree(home, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What workers show the process that measures, through a few bytes of shared memory: no message, no system call."""
+"""How a worker tells the benchmark that handlers started: a few bytes of shared memory, no message, no system call."""
 
 import mmap
 import time
@@ -8,8 +8,8 @@ from typing import Self
 NUMBER_BYTES = 8
 
 
-class Board:
-    """How many jobs a worker has begun, and when it began those that bear a number.
+class StartLog:
+    """How many handlers a worker has started, and when it started those of numbered jobs.
 
     The clock is the machine's monotonic one, which is the same in every process.
     """
@@ -18,22 +18,22 @@ class Board:
         with path.open("r+b") as file:
             self.bytes = mmap.mmap(file.fileno(), NUMBER_BYTES * (1 + numbers))
         self.view = memoryview(self.bytes)
-        self.count = self.view[:NUMBER_BYTES].cast("q")
+        self.counter = self.view[:NUMBER_BYTES].cast("q")
         self.times = self.view[NUMBER_BYTES:].cast("d")
 
     @classmethod
-    def make(cls, path: Path, numbers: int) -> Self:
-        """A new board for jobs with numbers below this."""
+    def create(cls, path: Path, numbers: int) -> Self:
+        """Create a log for jobs with numbers below this."""
         path.write_bytes(bytes(NUMBER_BYTES * (1 + numbers)))
         return cls(path, numbers)
 
-    def begin(self, number: int) -> None:
-        """A handler begins; a number below zero is only counted."""
+    def record(self, number: int) -> None:
+        """Record that a handler starts; a number below zero is only counted."""
         if number >= 0:
             self.times[number] = time.monotonic()
-        self.count[0] += 1
+        self.counter[0] += 1
 
     @property
-    def begun(self) -> int:
-        """How many handlers have begun."""
-        return self.count[0]
+    def count(self) -> int:
+        """Return how many handlers have started."""
+        return self.counter[0]

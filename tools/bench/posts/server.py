@@ -11,9 +11,9 @@ from psycopg import Connection, sql
 
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
-from tools.bench.ground import Server, open_server
 from tools.bench.posts import store
 from tools.bench.posts.content import sample_reading
+from tools.bench.server import Server, start_server
 
 API, WORKER = "duly_api", "duly_worker"
 CHUNK = 100_000  # stored posts in one statement
@@ -21,19 +21,19 @@ DAYS = 50  # on each of which every author of stored posts had one
 
 
 @dataclass
-class Ground(Server):
+class PostsServer(Server):
     """The server of a run."""
 
     def database(self, stored: int = 0) -> AbstractContextManager[str]:
         """The address of a database with so many released posts; gone afterwards."""
-        return self.fresh(str(stored), partial(build, stored=stored))
+        return self.temporary_database(str(stored), partial(build, stored=stored))
 
 
 @contextmanager
-def open_ground() -> Generator[Ground, None, None]:
+def open_server() -> Generator[PostsServer, None, None]:
     """A server with durable settings, for as long as this."""
-    with open_server(Ground) as ground:
-        yield ground
+    with start_server(PostsServer) as server:
+        yield server
 
 
 def build(dsn: str, *, stored: int) -> None:
@@ -50,7 +50,7 @@ def fill(admin: Connection[Any], stored: int) -> None:
     """Posts that were released long ago; from now on this connection writes without guards."""
     authors = -(-stored // DAYS)
     store.add_people(admin, "old-", authors)
-    store.silence_triggers(admin)
+    store.disable_triggers(admin)
     for begin in range(0, stored, CHUNK):
         store.add_stored(admin, "old-", authors, range(begin, min(stored, begin + CHUNK)), sample_reading())
     store.vacuum(admin)

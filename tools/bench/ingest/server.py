@@ -11,27 +11,27 @@ from psycopg import Connection, sql
 
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
-from tools.bench.ground import Server, open_server
 from tools.bench.ingest import store
 from tools.bench.ingest.content import DAYS, known_days, known_user
+from tools.bench.server import Server, start_server
 
 WORKER = "duly_worker"
 
 
 @dataclass
-class Ground(Server):
+class IngestServer(Server):
     """The server of a run."""
 
     def database(self, stored: int) -> AbstractContextManager[str]:
         """The address of a database that knows so many days; gone afterwards."""
-        return self.fresh(str(stored), partial(build, stored=stored))
+        return self.temporary_database(str(stored), partial(build, stored=stored))
 
 
 @contextmanager
-def open_ground() -> Generator[Ground, None, None]:
+def open_server() -> Generator[IngestServer, None, None]:
     """A server with durable settings, for as long as this."""
-    with open_server(Ground) as ground:
-        yield ground
+    with start_server(IngestServer) as server:
+        yield server
 
 
 def build(dsn: str, *, stored: int) -> None:
@@ -44,7 +44,7 @@ def build(dsn: str, *, stored: int) -> None:
 
 def fill(admin: Connection[Any], stored: int) -> None:
     """Days that were seen long ago; from now on this connection writes without guards."""
-    store.silence_triggers(admin)
+    store.disable_triggers(admin)
     days = known_days(stored)
     for begin in range(0, stored, DAYS):
         store.add_known(admin, known_user(begin), days[: min(DAYS, stored - begin)])

@@ -11,27 +11,27 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
-from tools.bench.ground import Server, open_server
 from tools.bench.scheduler import store
+from tools.bench.server import Server, start_server
 
 WORKER = "duly_worker"
 SCHEDULES_EACH = 100
 
 
 @dataclass
-class Ground(Server):
+class SchedulerServer(Server):
     """The server of a run."""
 
     def database(self, schedules: int, runs: int = 0) -> AbstractContextManager[str]:
         """The address of a database with so many schedules and runs; gone afterwards."""
-        return self.fresh(f"{schedules}_{runs}", partial(build, schedules=schedules, runs=runs))
+        return self.temporary_database(f"{schedules}_{runs}", partial(build, schedules=schedules, runs=runs))
 
 
 @contextmanager
-def open_ground() -> Generator[Ground, None, None]:
+def open_server() -> Generator[SchedulerServer, None, None]:
     """A server with durable settings, for as long as this."""
-    with open_server(Ground) as ground:
-        yield ground
+    with start_server(SchedulerServer) as server:
+        yield server
 
 
 def worker_dsn(dsn: str) -> str:
@@ -44,12 +44,12 @@ def build(dsn: str, *, schedules: int, runs: int) -> None:
     migrate(dsn, Names())
     with psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute(sql.SQL("alter role {} login").format(sql.Identifier(WORKER)))
-        store.make_months(admin)
-        store.silence_triggers(admin)
+        store.create_partitions(admin)
+        store.disable_triggers(admin)
         people = max(1, schedules // SCHEDULES_EACH)
         store.add_people(admin, people)
         store.add_schedules(admin, schedules, people)
         if runs:
             store.add_runs(admin, runs)
-        store.mind_triggers(admin)
+        store.enable_triggers(admin)
         store.vacuum(admin)

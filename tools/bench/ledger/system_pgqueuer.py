@@ -16,8 +16,8 @@ from pgqueuer.db import AsyncpgDriver
 from pgqueuer.models import Job
 from pgqueuer.queries import Queries
 
-from tools.bench.ledger.board import Board
-from tools.bench.ledger.side import BATCH, UNCOUNTED, Client, Side, address_of
+from tools.bench.ledger.start_log import StartLog
+from tools.bench.ledger.system import BATCH, UNTIMED, Client, System, asyncpg_arguments
 
 NOOP = "noop"
 
@@ -29,20 +29,20 @@ class TheirClient(Client):
         self.connection = connection
         self.queries = Queries(AsyncpgDriver(connection))
 
-    async def one(self, number: int) -> None:
+    async def enqueue_one(self, number: int) -> None:
         await self.queries.enqueue(NOOP, b"%d" % number)
 
-    async def many(self, numbers: Sequence[int]) -> None:
+    async def enqueue_many(self, numbers: Sequence[int]) -> None:
         payloads: list[bytes | None] = [b"%d" % number for number in numbers]
         await self.queries.enqueue([NOOP] * len(payloads), payloads, [0] * len(payloads))
 
-    async def all_at_once(self, jobs: int) -> None:
+    async def enqueue_in_one_commit(self, jobs: int) -> None:
         async with self.connection.transaction():
             for begin in range(0, jobs, BATCH):
-                await self.many([UNCOUNTED] * min(BATCH, jobs - begin))
+                await self.enqueue_many([UNTIMED] * min(BATCH, jobs - begin))
 
 
-class Pgqueuer(Side):
+class Pgqueuer(System):
     """pgqueuer."""
 
     name = "pgqueuer"
@@ -54,31 +54,31 @@ class Pgqueuer(Side):
 
     async def install(self, dsn: str) -> None:
         """Its own installer."""
-        connection = await asyncpg.connect(**address_of(dsn))
+        connection = await asyncpg.connect(**asyncpg_arguments(dsn))
         await Queries(AsyncpgDriver(connection)).install()
         await connection.close()
 
     @asynccontextmanager
     async def client(self, dsn: str) -> AsyncGenerator[Client, None]:
-        connection = await asyncpg.connect(**address_of(dsn))
+        connection = await asyncpg.connect(**asyncpg_arguments(dsn))
         try:
             yield TheirClient(connection)
         finally:
             await connection.close()
 
-    def work(self, dsn: str, board: Board) -> None:
-        uvloop.run(self.run(dsn, board))
+    def work(self, dsn: str, start_log: StartLog) -> None:
+        uvloop.run(self.run(dsn, start_log))
 
-    async def run(self, dsn: str, board: Board) -> None:
+    async def run(self, dsn: str, start_log: StartLog) -> None:
         """Its worker, which also runs its scheduler."""
-        queuer = PgQueuer.from_asyncpg_connection(await asyncpg.connect(**address_of(dsn)))
+        queuer = PgQueuer.from_asyncpg_connection(await asyncpg.connect(**asyncpg_arguments(dsn)))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, queuer.shutdown.set)
 
         @queuer.entrypoint(NOOP)
         async def noop(job: Job) -> None:
-            board.begin(int(job.payload or b""))
+            start_log.record(int(job.payload or b""))
 
         await queuer.run(batch_size=BATCH)
 
 
-SIDE = Pgqueuer()
+SYSTEM = Pgqueuer()

@@ -1,6 +1,6 @@
--- What is asked of the server beside what is measured.
+-- What a benchmark needs of the server beside what it measures.
 
--- name: make_probe
+-- name: create_probe_table
 -- One narrow row per commit: what the disk costs anybody.
 create table if not exists probe (id bigint generated always as identity primary key);
 
@@ -9,5 +9,5 @@ create table if not exists probe (id bigint generated always as identity primary
 insert into probe default values;
 
 -- name: checkpoint
--- Nobody pays for what was written before.
+-- What earlier measurements wrote is not charged to the next.
 checkpoint;
