@@ -1,4 +1,4 @@
-"""Pictures of figures: SVG written by hand, the same bytes for the same figures, readable by day, by night and aloud.
+"""Charts as SVG: the same bytes for the same figures, in light and dark, readable by screen readers.
 
 `bars` compares, `percentiles` compares what the slow ones waited, `curves` shows what becomes of a figure as something
 grows. Each has a title and a description for those who cannot see it, draws its own ground, and says every value in
@@ -56,7 +56,7 @@ Scale = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Bar:
-    """One row: how long, what it is called, what is said of it besides, and between what its rounds lay."""
+    """One bar: its label, value, note, and the range of its rounds."""
 
     label: str
     value: float
@@ -71,12 +71,12 @@ class Bar:
 
     @property
     def max_length(self) -> float:
-        """How far it reaches, its range included."""
+        """Return how far it reaches, its range included."""
         return max(self.value, self.maximum or 0.0)
 
 
 def bars(title: str, rows: Sequence[Bar], unit: str, *, is_one_scale: bool = False, foot: str = "") -> str:
-    """Rows beside each other, every group on a scale of its own unless they share one; circumstances below."""
+    """Draw bars, every group on a scale of its own unless they share one, with a footer."""
     assert rows, "a picture of nothing"
     labels = MARGIN + LETTER * max(len(row.label) for row in rows) + 12
     output = [format_bar(row, unit) for row in rows]
@@ -105,7 +105,7 @@ def bars(title: str, rows: Sequence[Bar], unit: str, *, is_one_scale: bool = Fal
 def percentiles(
     title: str, rows: Mapping[str, Mapping[str, float]], unit: str, *, ours: Collection[str] = (), foot: str = ""
 ) -> str:
-    """What each side waited, percentile by percentile, all on one scale; those that are ours stand out."""
+    """Draw the percentiles of each variant on one scale; ours are highlighted."""
     names = list(dict.fromkeys(name for of_side in rows.values() for name in of_side))
     flat = [
         Bar(variant, of_side[name], group=name, is_ours=not ours or variant in ours)
@@ -125,7 +125,7 @@ def curves(
     needed: tuple[float, float] | None = None,
     foot: str = "",
 ) -> str:
-    """What becomes of figures as something grows tenfold and tenfold again; what is needed lies in a band."""
+    """Draw figures over a logarithmic size; a band shows the limits of the goal."""
     points = [point for line in series.values() for point in line]
     assert points, "a picture of nothing"
     assert all(x > 0 and y >= 0 for x, y in points), "a scale of tens begins above nothing"
@@ -169,7 +169,7 @@ def curves(
 
 
 def one_bar(row: Bar, words: str, x: float, y: float, scale: float) -> list[str]:
-    """A row: its name, its bar, the range of its rounds, and its value in words."""
+    """Draw a bar with its label, range and value."""
     middle = y + TALL / 2 - 3
     drawn = [text_at(x - 8, middle + 4, row.label, anchor="end")]
     drawn.append(box_at(x, y + 1, row.value * scale, TALL - 8, "ours" if row.is_ours else "other"))
@@ -182,7 +182,7 @@ def one_bar(row: Bar, words: str, x: float, y: float, scale: float) -> list[str]
 
 
 def one_curve(number: int, name: str, line: Sequence[Point], x_of: Scale, y_of: Scale) -> list[str]:
-    """A line through its points, each of which says its value when it is pointed at."""
+    """Draw a line through its points, each with a tooltip."""
     shade = f"s{number % len(MARKS)}"
     path = " ".join(f"{coord(x_of(x))},{coord(y_of(y))}" for x, y in line)
     dash = f' stroke-dasharray="{DASHES[number % len(DASHES)]}"' if DASHES[number % len(DASHES)] else ""
@@ -195,12 +195,12 @@ def one_curve(number: int, name: str, line: Sequence[Point], x_of: Scale, y_of: 
 
 
 def legend(number: int, name: str, x: float, y: float) -> list[str]:
-    """Which line is whose."""
+    """Draw the legend of a line."""
     return [mark_at(number, x + 6, y - 4, ""), text_at(x + 20, y, name)]
 
 
 def mark_at(number: int, x: float, y: float, inside: str) -> str:
-    """A point of a line, of a form and shade of its own."""
+    """Draw a point of a line, in its own shape and colour."""
     shade = f"s{number % len(MARKS)}"
     match MARKS[number % len(MARKS)]:
         case "circle":
@@ -216,7 +216,7 @@ def mark_at(number: int, x: float, y: float, inside: str) -> str:
 
 
 def picture(title: str, text: str, width: float, height: float, drawn: Iterable[str], foot: str) -> str:
-    """The whole of it: title and description first, for those who are read to; circumstances last."""
+    """Assemble the chart: title and description for screen readers first, footer last."""
     w, h = math.ceil(max(width, 2 * MARGIN + LETTER * len(foot))), math.ceil(height + (TALL if foot else 0))
     below = [text_at(MARGIN, height + 12, foot, "quiet")] if foot else []
     lines = [
@@ -235,19 +235,19 @@ def picture(title: str, text: str, width: float, height: float, drawn: Iterable[
 
 
 def text_at(x: float, y: float, words: str, kind: str = "", anchor: str = "") -> str:
-    """Words at a place."""
+    """Draw text."""
     of_kind = f' class="{kind}"' if kind else ""
     at = f' text-anchor="{anchor}"' if anchor else ""
     return f'<text x="{coord(x)}" y="{coord(y)}"{of_kind}{at}>{escape(words)}</text>'
 
 
 def line_between(x: float, y: float, to_x: float, to_y: float, kind: str) -> str:
-    """A straight line."""
+    """Draw a straight line."""
     return f'<line class="{kind}" x1="{coord(x)}" y1="{coord(y)}" x2="{coord(to_x)}" y2="{coord(to_y)}"/>'
 
 
 def box_at(x: float, y: float, width: float, height: float, kind: str) -> str:
-    """A rectangle, never so thin that it is not there."""
+    """Draw a rectangle, never too thin to see."""
     size = f'width="{coord(max(width, 1.0))}" height="{coord(height)}"'
     return f'<rect class="{kind}" x="{coord(x)}" y="{coord(y)}" {size}/>'
 
@@ -256,24 +256,24 @@ def box_at(x: float, y: float, width: float, height: float, kind: str) -> str:
 
 
 def format_bar(row: Bar, unit: str) -> str:
-    """A row's value with its unit, and what is said of it besides."""
+    """Format a bar's value with its unit and note."""
     return f"{human(row.value)} {unit}".rstrip() + (f" ({row.note})" if row.note else "")
 
 
 def human(value: float) -> str:
-    """A number as people write it: as many digits as mean something."""
+    """Format a number with its significant digits."""
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def coord(place: float) -> str:
-    """A place to a tenth, written in one way."""
+    """Format a coordinate to a tenth."""
     return f"{place:.1f}".removesuffix(".0")
 
 
 def tidy(value: float) -> float:
-    """The end of a scale: a round number not below this one, whose quarters are short."""
+    """Return the end of a scale: a round number not below this one, whose quarters are short."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

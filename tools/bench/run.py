@@ -1,4 +1,4 @@
-"""How a benchmark runs: every scenario by every side, in turns; each figure is said as it comes, then the table."""
+"""Run a benchmark: every scenario by every variant, in turns; each measure is printed as it comes, then the table."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ Sizes = TypeVar("Sizes")
 
 @dataclass(frozen=True)
 class Scenario(Generic[AnyServer, Sizes]):
-    """One thing to measure, and by whom."""
+    """One thing to measure, and its variants."""
 
     name: str
     what: str
@@ -28,7 +28,7 @@ class Scenario(Generic[AnyServer, Sizes]):
 
 @dataclass(frozen=True)
 class Bench(Generic[AnyServer, Sizes]):
-    """A benchmark: what there is to measure, on which ground, and what is needed."""
+    """A benchmark: its scenarios, the server that they run on, and its goals."""
 
     prog: str
     description: str
@@ -42,7 +42,7 @@ class Bench(Generic[AnyServer, Sizes]):
     seed: str  # of what is drawn by lot, or that nothing is
 
     def main(self) -> None:
-        """Measure, say each figure as it comes, and print the table."""
+        """Measure, print each measure as it comes, and print the table."""
         options = self.arguments()
         sizes = self.sizes(**{field.name: getattr(options, field.name) for field in self.fields()})
         plan = self.make_plan(options.only.split(",") if options.only else list(self.choices))
@@ -62,12 +62,12 @@ class Bench(Generic[AnyServer, Sizes]):
             print(f"\n{format_table(measures, words, self.variants, self.goals)}")
 
     def fields(self) -> Sequence[Any]:
-        """What the sizes are called."""
+        """List the names of the sizes."""
         made: Any = self.sizes()
         return fields(made)
 
     def arguments(self) -> argparse.Namespace:
-        """What was asked for; the command says what each word means."""
+        """Parse the options; the command documents them."""
         parser = argparse.ArgumentParser(prog=self.prog, description=self.description)
         parser.add_argument("--rounds", type=int, default=3)
         parser.add_argument("--only", default="")
@@ -79,7 +79,7 @@ class Bench(Generic[AnyServer, Sizes]):
         return parser.parse_args()
 
     def make_plan(self, choices: Sequence[str]) -> list[Scenario[AnyServer, Sizes]]:
-        """Which scenarios, in their own order."""
+        """Choose scenarios, in their own order."""
         for word in choices:
             if word not in self.choices:
                 print(f"duly: there is no '{word}': choose from {', '.join(self.choices)}", file=sys.stderr)
@@ -87,7 +87,7 @@ class Bench(Generic[AnyServer, Sizes]):
         return [self.scenarios[name] for choice, names in self.choices.items() if choice in choices for name in names]
 
     def describe_run(self, server: AnyServer, sizes: Sizes) -> dict[str, object]:
-        """Everything that the figures depend on, as far as we know it."""
+        """Describe what the figures depend on, as far as it is known."""
         known: Any = sizes
         return {
             "server": server.describe(),
@@ -101,7 +101,7 @@ class Bench(Generic[AnyServer, Sizes]):
 def run_round(
     server: AnyServer, plan: Sequence[Scenario[AnyServer, Sizes]], sizes: Sizes, number: int
 ) -> Iterator[Measure]:
-    """Every scenario by every side, who was first last time is last now; a commit is probed before and after each."""
+    """Measure every scenario by every variant, each round beginning with another, between two commit probes."""
     for scenario in plan:
         turn = (number - 1) % len(scenario.variants)
         for variant in [*scenario.variants[turn:], *scenario.variants[:turn]]:

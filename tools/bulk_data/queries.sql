@@ -1,4 +1,5 @@
--- Rows of every table of ours with the history that the invariants ask for. No other file of tools/ writes jobs in bulk.
+-- Rows of every table of ours with the history that the invariants ask for. Nothing else in
+-- tools/ writes jobs in bulk.
 
 -- name: disable_triggers
 -- Rows are written as a restore writes them: without guards, logs and checks of keys.
@@ -80,7 +81,8 @@ select
     n,
     (lpad(to_hex((extract(epoch from made.at) * 1000)::bigint), 12, '0') || '7' || substr(hash, 1, 3) || '8'
         || substr(hash, 4, 15))::uuid,
-    ('00000000-0000-0000-0000-' || lpad(to_hex(1 + floor(%(orgs)s::bigint * power(draw.org, 3))::bigint), 12, '0'))::uuid,
+    ('00000000-0000-0000-0000-' || lpad(to_hex(1 + floor(%(orgs)s::bigint * power(draw.org, 3))::bigint), 12, '0'))
+        ::uuid,
     drawn.name, kind.type, kind.queue, kind.type = any (%(handled)s::text[]),
     jsonb_build_object(
         'order', 'order-' || n, 'customer', 'customer-' || n %% 5000, 'amount', (n %% 100000) / 100.0,
@@ -156,7 +158,8 @@ select
     ledger.event_id(d.id, t.seq), d.id, d.org_id, t.seq, d.created_at + (t.seq - 1) * d.pace, t.before, t.after,
     case t.cause
         when 'claim' then jsonb_build_object(
-            'actor', d.owner || '.' || t.seq, 'start', case when d.shape in ('retried', 'dead') and t.seq = 5 then 2 else 1 end
+            'actor', d.owner || '.' || t.seq,
+            'start', case when d.shape in ('retried', 'dead') and t.seq = 5 then 2 else 1 end
         )
         when 'failure' then jsonb_build_object(
             'actor', d.owner || '.' || t.seq - 1, 'code', 'TIMEOUT', 'message', 'the service did not answer in 5 s'
@@ -197,14 +200,16 @@ set maintenance_work_mem = '512MB';
 with made as (
     insert into scheduler.jobs (id, user_id, name, rule, first_run_at, created_at, updated_at, revision, channel)
     select
-        n, u.id, 'schedule ' || n, 'cron: 0 10 1 * *', duly.now() - interval '400 days', duly.now() - interval '400 days',
+        n, u.id, 'schedule ' || n, 'cron: 0 10 1 * *', duly.now() - interval '400 days',
+        duly.now() - interval '400 days',
         duly.now() - interval '400 days', 1, 'console'
     from generate_series(1, %(schedules)s) as n
     join "user".users as u on u.uid = 'user' || mod(n, (select count(*) from "user".users))
     returning id
 ),
 booked as (
-    insert into scheduler.expense_templates (job_id, amount, currency) select id, 5, 'EUR' from made where mod(id, 2) = 0
+    insert into scheduler.expense_templates (job_id, amount, currency)
+    select id, 5, 'EUR' from made where mod(id, 2) = 0
 )
 insert into scheduler.job_plans (job_id, plan_at, planned_until, next_at)
 select id, duly.now() + interval '7 days', duly.now() - interval '9 days', duly.now() + interval '8 days' from made;
@@ -214,7 +219,8 @@ select id, duly.now() + interval '7 days', duly.now() - interval '9 days', duly.
 with made as (
     insert into scheduler.job_runs (id, job_id, period_key, scheduled_at, sent_at, status, reminder_id, revision)
     select
-        n, 1 + (n - 1) / 4, 'period ' || mod(n, 4), at.scheduled, at.scheduled, 'confirmed', md5('message' || n)::uuid, 3
+        n, 1 + (n - 1) / 4, 'period ' || mod(n, 4), at.scheduled, at.scheduled, 'confirmed',
+        md5('message' || n)::uuid, 3
     from generate_series(1, %(runs)s) as n
     cross join lateral (select duly.now() - interval '1 day' - n * (interval '360 days' / %(runs)s) as scheduled) as at
     returning id, job_id, period_key, scheduled_at
@@ -243,7 +249,8 @@ where mod(k.job_id, 2) = 0;
 -- name: add_messages
 -- The message about each run, sent at the first try, and of twenty one at the second.
 insert into duly.outbox (
-    id, channel, recipient, kind, payload, dedupe_key, status, due_at, created_at, called_at, sent_at, starts, settled_by, revision
+    id, channel, recipient, kind, payload, dedupe_key, status, due_at, created_at, called_at, sent_at, starts,
+    settled_by, revision
 )
 select
     r.reminder_id, 'console', u.uid, 'reminder.due', jsonb_build_object('run', r.id), 'reminder:' || r.id, 'sent',
@@ -253,25 +260,31 @@ from scheduler.job_runs as r
 join scheduler.jobs as j on j.id = r.job_id
 join "user".users as u on u.id = j.user_id
 cross join lateral (
-    select case when mod(r.id, 20) = 0 then 2 else 1 end as starts, case when mod(r.id, 20) = 0 then 5 else 3 end as revision
+    select
+        case when mod(r.id, 20) = 0 then 2 else 1 end as starts,
+        case when mod(r.id, 20) = 0 then 5 else 3 end as revision
 ) as tries;
 
 -- name: add_posts
 -- Posts of the past, one for each person and day, each released, with its lock and its request.
 with made as (
     insert into posts.posts (
-        id, author_id, status, release_time, created_at, updated_at, daily_key, version, request_id, process_attempts, image_url,
+        id, author_id, status, release_time, created_at, updated_at, daily_key, version, request_id,
+        process_attempts, image_url,
         released_at, settled_by, revision
     )
     select
-        (lpad(to_hex(1760000000000 + n), 12, '0') || '7' || substr(md5(n::text), 1, 3) || '8' || substr(md5(n::text), 4, 15))::uuid,
+        (lpad(to_hex(1760000000000 + n), 12, '0') || '7' || substr(md5(n::text), 1, 3) || '8'
+            || substr(md5(n::text), 4, 15))::uuid,
         who.author, 'RELEASED', at.made + interval '6 hours', at.made, at.made + interval '7 hours',
         posts.daily_key(who.author, at.made), 3, md5('request' || n)::uuid, 1, 'posts/00/' || n || '.jpg',
         at.made + interval '7 hours', 'worker-1/' || n, 3
     from (select count(*) as people from "user".users) as they
     cross join generate_series(1, %(posts)s) as n
     cross join lateral (select 'user' || mod(n, they.people) as author) as who
-    cross join lateral (select date_trunc('day', duly.now(), 'UTC') - make_interval(days => 2 + (n / they.people)::int) as made)
+    cross join lateral (
+        select date_trunc('day', duly.now(), 'UTC') - make_interval(days => 2 + (n / they.people)::int) as made
+    )
         as at
     returning id, author_id, request_id, daily_key, created_at
 ),
@@ -280,16 +293,19 @@ locked as (
 )
 insert into posts.idempotency_keys (author_id, request_id, request_digest, post_id, answer, created_at, expires_at)
 select
-    author_id, request_id, sha256(''), id, jsonb_build_object('postId', id), created_at, created_at + interval '24 hours'
+    author_id, request_id, sha256(''), id, jsonb_build_object('postId', id), created_at,
+    created_at + interval '24 hours'
 from made;
 
 -- name: add_captures
 -- Two sessions of each day: the first shows two shifts, the second takes one away, moves one and brings one.
-insert into schedule_ingest.capture_session (id, user_id, state, created_at, closed_at, settled_by, starts, revision, result)
+insert into schedule_ingest.capture_session (id, user_id, state, created_at, closed_at, settled_by, starts,
+    revision, result)
 select
     (lpad(to_hex(1760000000000 + 2 * d + s), 12, '0') || '7' || substr(md5(d::text), 1, 3) || '8'
         || substr(md5(d::text), 4, 15))::uuid,
-    day.person, 'done', duly.now() - interval '9 days', duly.now() - interval '9 days', 'worker-1/' || d || '.' || s, 1, 3,
+    day.person, 'done', duly.now() - interval '9 days', duly.now() - interval '9 days', 'worker-1/' || d || '.' || s,
+    1, 3,
     jsonb_build_object('outcome', 'changed', 'version', s, 'schedule_date', day.date)
 from generate_series(1, %(days)s) as d
 cross join generate_series(1, 2) as s
@@ -300,7 +316,8 @@ order by d, s;
 -- What came of these sessions: versions, events, snapshots.
 with session as (
     select
-        s.id, s.user_id, (s.result ->> 'schedule_date')::date as schedule_date, (s.result ->> 'version')::integer as version,
+        s.id, s.user_id, (s.result ->> 'schedule_date')::date as schedule_date,
+        (s.result ->> 'version')::integer as version,
         s.settled_by
     from schedule_ingest.capture_session as s
 ),
@@ -315,7 +332,11 @@ versions as (
     insert into schedule_ingest.schedule_version (
         user_id, schedule_date, version, session_id, payload, payload_hash, canonicalizer
     )
-    select user_id, schedule_date, version, id, '{}', md5(version::text), 1 from session order by settled_by
+    select
+        user_id, schedule_date, version, id, jsonb_build_object('version', version),
+        encode(sha256(convert_to('{"version":' || version || '}', 'UTF8')), 'hex'), 1
+    from session
+    order by settled_by
 ),
 days as (
     insert into schedule_ingest.day_schedule (user_id, schedule_date, current_version)
@@ -330,23 +351,28 @@ snapshots as (
     where s.version = 2
 )
 insert into schedule_ingest.schedule_event (
-    event_id, user_id, schedule_date, event_type, location_fingerprint, customer_fingerprint, old_value_hash, new_value_hash,
+    event_id, user_id, schedule_date, event_type, location_fingerprint, customer_fingerprint, old_value_hash,
+    new_value_hash,
     old_value, new_value, source_session_id, seq
 )
 select
-    md5(s.id::text || step.seq)::uuid, s.user_id, s.schedule_date, step.kind, 'place ' || step.seq, 'customer', 'before', 'after',
+    md5(s.id::text || step.seq)::uuid, s.user_id, s.schedule_date, step.kind, 'place ' || step.seq, 'customer',
+    'before', 'after',
     case step.seq when 3 then shift.a when 4 then shift.b end,
-    case step.seq when 1 then shift.a when 2 then shift.b when 4 then shift.later_b when 5 then shift.c end, s.id, step.seq
+    case step.seq when 1 then shift.a when 2 then shift.b when 4 then shift.later_b when 5 then shift.c end, s.id,
+    step.seq
 from session as s
 join (
-    values (1, 1, 'shift_added'), (1, 2, 'shift_added'), (2, 3, 'shift_removed'), (2, 4, 'shift_time_changed'), (2, 5, 'shift_added')
+    values (1, 1, 'shift_added'), (1, 2, 'shift_added'), (2, 3, 'shift_removed'), (2, 4, 'shift_time_changed'),
+        (2, 5, 'shift_added')
 ) as step (version, seq, kind) on step.version = s.version
 cross join shift;
 
 -- name: add_notifications
 -- What the person was told of each first session.
 insert into schedule_ingest.schedule_notification (
-    notification_id, user_id, schedule_date, source_session_id, status, notification_type, message, event_ids, sent_at, delivery,
+    notification_id, user_id, schedule_date, source_session_id, status, notification_type, message, event_ids,
+    sent_at, delivery,
     called_at, starts, settled_by, revision
 )
 select
@@ -362,13 +388,16 @@ insert into duly.transition (machine, key, seq, ts, prev_status, next_status, ac
 select machine, key, seq, at + seq * interval '1 second', before, after, actor, detail
 from (
     select
-        'schedule' as machine, id::text as key, 1 as seq, created_at as at, null as before, status as after, null as actor,
+        'schedule' as machine, id::text as key, 1 as seq, created_at as at, null as before, status as after,
+        null as actor,
         jsonb_build_object('rule', rule) as detail
     from scheduler.jobs
     union all
-    select 'run', r.id::text, step.seq, r.scheduled_at, step.before, step.after, null, jsonb_build_object('job', r.job_id)
+    select
+        'run', r.id::text, step.seq, r.scheduled_at, step.before, step.after, null, jsonb_build_object('job', r.job_id)
     from scheduler.job_runs as r
-    cross join (values (1, null, 'pending'), (2, 'pending', 'sent'), (3, 'sent', 'confirmed')) as step (seq, before, after)
+    cross join (values (1, null, 'pending'), (2, 'pending', 'sent'), (3, 'sent', 'confirmed'))
+        as step (seq, before, after)
     union all
     select
         'outbox', o.id::text, step.seq, o.created_at, step.before, step.after,
@@ -383,7 +412,8 @@ from (
     ) as step (revision, seq, before, after, claim, starts) on step.revision = o.revision
     union all
     select
-        'post', p.id::text, step.seq, p.release_time, step.before, step.after, case when step.seq > 1 then p.settled_by end,
+        'post', p.id::text, step.seq, p.release_time, step.before, step.after,
+        case when step.seq > 1 then p.settled_by end,
         jsonb_build_object('version', step.seq, 'attempts', step.attempts)
     from posts.posts as p
     cross join (
@@ -391,7 +421,8 @@ from (
     ) as step (seq, before, after, attempts)
     union all
     select
-        'capture', s.id::text, step.seq, s.created_at, step.before, step.after, case when step.seq > 1 then s.settled_by end,
+        'capture', s.id::text, step.seq, s.created_at, step.before, step.after,
+        case when step.seq > 1 then s.settled_by end,
         jsonb_build_object('starts', step.starts)
     from schedule_ingest.capture_session as s
     cross join (

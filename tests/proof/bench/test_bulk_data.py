@@ -47,5 +47,5 @@ def test_finished_and_waiting_jobs_are_added_to_each_other_and_none_is_due_for_w
         due = "select type, count(*) from ledger.job where status = 'queued' and run_at <= now() group by 1"
         assert "noop" not in dict(connection.execute(due).fetchall())
         assert len(connection.execute(due).fetchall()) == 8
-        with pytest.raises(psycopg.errors.RaiseException, match="cannot go from"):
+        with pytest.raises(psycopg.DatabaseError, match="cannot go from"):
             connection.execute("update ledger.job set status = 'running' where status = 'succeeded'")

@@ -19,7 +19,7 @@ DATA = ".data.json"
 
 
 def main() -> None:
-    """Measure what was asked for, then draw and write down everything that is kept."""
+    """Measure what the options name, then draw every stored record and write the page."""
     options = arguments()
     home: Path = options.from_json or options.out
     home.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """What was asked for; the command says what each word means."""
+    """Parse the options; the command documents them."""
     parser = argparse.ArgumentParser(prog="duly bench all", description="All benchmarks in turn; pictures and a page.")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--only", default="")
@@ -54,7 +54,7 @@ def arguments() -> argparse.Namespace:
 
 
 def chosen(only: str) -> Sequence[str]:
-    """Which benchmarks, in their own order."""
+    """Choose benchmarks, in their own order."""
     wanted = only.split(",") if only else NAMES
     for word in wanted:
         if word not in NAMES:
@@ -63,7 +63,7 @@ def chosen(only: str) -> Sequence[str]:
 
 
 def measure(name: str, extent: Extent, rounds: int | None) -> Record | None:
-    """Run one benchmark to its end; its lines go to stderr as they come. None when it failed, which it said itself."""
+    """Run one benchmark; its lines go to stderr as they come. None when it failed."""
     words = list_options(name, extent, rounds)
     command = f"duly bench {name} {' '.join(words)}"
     print(f"duly: {command}", file=sys.stderr, flush=True)
@@ -77,7 +77,7 @@ def measure(name: str, extent: Extent, rounds: int | None) -> Record | None:
 
 
 def write_figures(records: Sequence[Record], home: Path) -> list[Path]:
-    """Pictures of every record and the page of all; a file that is not ours stops it before anything is written."""
+    """Write the charts of every record and the page, unless one of the files was not generated."""
     texts: dict[Path, str] = {}
     charts: dict[str, list[str]] = {}
     for record in records:
@@ -98,24 +98,24 @@ def write_figures(records: Sequence[Record], home: Path) -> list[Path]:
 
 
 def refuse_to_overwrite(file: Path) -> None:
-    """Stop before a file that we did not write."""
+    """Refuse to overwrite a file that was not generated."""
     if file.exists() and not is_generated(file):
         refuse(f"{file} is not one of ours (its first line does not say that it was generated): move it, or use --out")
 
 
 def is_generated(file: Path) -> bool:
-    """Does its first line say that it was generated?"""
+    """Check whether its first line says that it was generated."""
     return "generated" in file.read_text().partition("\n")[0].lower()
 
 
 def refuse(reason: str) -> None:
-    """Say why not, and end."""
+    """Print the reason and exit 2."""
     print(f"duly: {reason}", file=sys.stderr)
     sys.exit(2)
 
 
 def log(records: Sequence[Record], written: Sequence[Path], failed: Sequence[str], is_json: bool) -> None:
-    """What there is now, and what was met."""
+    """Print what was written, and which goals were met."""
     met = {record.name: find_met_goals(record) for record in records}
     if is_json:
         files = [str(file) for file in written]
@@ -132,7 +132,7 @@ def log(records: Sequence[Record], written: Sequence[Path], failed: Sequence[str
 
 
 def find_met_goals(record: Record) -> Mapping[str, bool]:
-    """Every need in words, and whether it was met."""
+    """Return every goal by its title, and whether it was met."""
     return {
         f"{record.scenarios[each.goal.scenario]}, {each.goal.label}": each.is_met
         for each in evaluate_goals(record.measures, record.goals)

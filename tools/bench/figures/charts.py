@@ -1,4 +1,4 @@
-"""Which pictures are made of a record: against peers, what the slow ones waited, and as things grow."""
+"""The charts of a record: rates beside peers, percentiles, and rates as tables grow."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ LAGS = {"lag_p50_s": "p50", "lag_p95_s": "p95", "lag_max_s": "max"}
 
 @dataclass(frozen=True)
 class Growth:
-    """One thing that is measured beside less and beside more: which size that is, and what part of it each side has."""
+    """A scenario beside few and many rows: the size that differs, and by what each variant divides it."""
 
     scenario: str
     size: str
@@ -35,7 +35,7 @@ GROWTHS: Mapping[str, Sequence[Growth]] = {
 
 
 def draw_charts(record: Record) -> dict[str, str]:
-    """Every picture that this record has figures for, by the end of its name."""
+    """Draw every chart that this record has figures for, by file name."""
     made = {
         "throughput": draw_throughput(record),
         "latency": draw_latency(record, WAITS, "ms"),
@@ -47,7 +47,7 @@ def draw_charts(record: Record) -> dict[str, str]:
 
 
 def draw_throughput(record: Record) -> str | None:
-    """Every rate that was measured by us and by somebody else, with the ratios of the rounds."""
+    """Draw our rates beside those of peers, with the ratios of the rounds."""
     grown = {growth.scenario for growth in GROWTHS.get(record.name, ())}
     rows: list[Bar] = []
     for scenario, words in record.scenarios.items():
@@ -63,7 +63,7 @@ def draw_throughput(record: Record) -> str | None:
 
 
 def rate_row(record: Record, scenario: str, words: str, variant: str) -> Bar:
-    """The median of one side, with our ratio to it where it is not us."""
+    """Build the bar of one variant, with our ratio to a peer."""
     values = find_values(record, scenario, variant, RATE)
     ratio = None if variant == DULY else compute_median_ratio(record, scenario, DULY, scenario, variant)
     note = "" if ratio is None else f"{DULY}: {ratio:.2f} times"
@@ -71,7 +71,7 @@ def rate_row(record: Record, scenario: str, words: str, variant: str) -> Bar:
 
 
 def draw_latency(record: Record, figures: Mapping[str, str], unit: str) -> str | None:
-    """What was waited, by the median of the rounds, wherever more than the middle of it was measured."""
+    """Draw percentiles of waiting times, medians of the rounds."""
     text = [
         scenario
         for scenario in record.scenarios
@@ -93,7 +93,7 @@ def draw_latency(record: Record, figures: Mapping[str, str], unit: str) -> str |
 
 
 def draw_comparison(record: Record) -> str | None:
-    """Our own rate beside what is in its way, as part of the rate without it."""
+    """Draw our rates under a load as shares of the plain rate."""
     rows = [
         Bar(record.scenarios[goal.scenario], statistics.median(ratios), f"needed {goal.limits}", "", *get_range(ratios))
         for goal in find_baseline_goals(record).values()
@@ -104,7 +104,7 @@ def draw_comparison(record: Record) -> str | None:
 
 
 def draw_growth(record: Record) -> str | None:
-    """Rates as tables grow, as part of the rate beside the fewest: one line for each thing that was measured."""
+    """Draw rates as tables grow, as shares of the rate beside the fewest rows."""
     series: dict[str, Sequence[Point]] = {}
     for growth in GROWTHS.get(record.name, ()):
         minimum = max(growth.shares, key=lambda variant: growth.shares[variant])
@@ -131,7 +131,7 @@ def draw_growth(record: Record) -> str | None:
 
 
 def make_footer(record: Record) -> str:
-    """What a picture must not be seen without."""
+    """Build the footer: rounds, processors, load and date."""
     rounds = "1 round" if record.rounds == 1 else f"median of {record.rounds} rounds"
     processors, (before, after) = record.machine["processors"], record.load
     load = f"load {before:g} before and {after:g} after"
@@ -139,12 +139,12 @@ def make_footer(record: Record) -> str:
 
 
 def find_baseline_goals(record: Record) -> dict[str, Goal]:
-    """What is compared with a scenario of our own, by the scenario that is."""
+    """Return the goals that compare with another scenario of ours, by scenario."""
     return {goal.scenario: goal for goal in record.goals if goal.base}
 
 
 def find_values(record: Record, scenario: str, variant: str, figure: str) -> list[float]:
-    """A figure, round by round."""
+    """Return a figure, round by round."""
     return [
         each.figures[figure]
         for each in record.steady_measures
@@ -153,7 +153,7 @@ def find_values(record: Record, scenario: str, variant: str, figure: str) -> lis
 
 
 def compute_ratios(record: Record, scenario: str, variant: str, base: str, peer: str) -> list[float]:
-    """A rate against another of the same round."""
+    """Compute the ratios of two rates, round by round."""
     found = {(each.round, each.scenario, each.variant): each.figures.get(RATE) for each in record.steady_measures}
     pairs = [
         (found.get((number, scenario, variant)), found.get((number, base, peer)))
@@ -163,11 +163,11 @@ def compute_ratios(record: Record, scenario: str, variant: str, base: str, peer:
 
 
 def compute_median_ratio(record: Record, scenario: str, variant: str, base: str, peer: str) -> float | None:
-    """The middle of these, if there is any."""
+    """Compute the median ratio; None without any."""
     ratios = compute_ratios(record, scenario, variant, base, peer)
     return statistics.median(ratios) if ratios else None
 
 
 def get_range(values: Sequence[float]) -> tuple[float, float]:
-    """The least and the most."""
+    """Return minimum and maximum."""
     return min(values), max(values)

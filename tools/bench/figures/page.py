@@ -1,4 +1,4 @@
-"""The one page that shows what was measured last: where, with what, pictures and tables; and where it is explained."""
+"""The page of the last figures: machine, versions, charts and tables, and links to the pages that explain them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ INTRODUCTION = (
 
 
 def render_page(records: Sequence[Record], charts: Mapping[str, Sequence[str]], home: Path) -> str:
-    """The page, of all that is kept; links lead only to what is there."""
+    """Render the page of all records; links lead only to files that exist."""
     lines = [
         f"<!-- {GENERATED} `duly bench all`. Changes here are lost. -->",
         "# Figures",
@@ -52,7 +52,7 @@ def render_page(records: Sequence[Record], charts: Mapping[str, Sequence[str]], 
 
 
 def render_row(record: Record) -> str:
-    """One benchmark in a line."""
+    """Render one benchmark as a row."""
     verdicts = evaluate_goals(record.measures, record.goals)
     met = f"{sum(each.is_met for each in verdicts)} of {len(verdicts)}"
     before, after = record.load
@@ -64,7 +64,7 @@ def render_row(record: Record) -> str:
 
 
 def render_warnings(records: Sequence[Record]) -> list[str]:
-    """What must be said of figures that deserve little trust."""
+    """Render warnings about figures that deserve little trust."""
     busy = [record.name for record in records if record.was_busy]
     single = [record.name for record in records if record.rounds < FEW_ROUNDS]
     lines: list[str] = []
@@ -76,7 +76,7 @@ def render_warnings(records: Sequence[Record]) -> list[str]:
 
 
 def render_machines(records: Sequence[Record]) -> list[str]:
-    """Machine and versions; once for all that share them."""
+    """Render machine and versions, once for all records that share them."""
     text: dict[str, list[str]] = {}
     for record in records:
         machine = record.machine
@@ -90,7 +90,7 @@ def render_machines(records: Sequence[Record]) -> list[str]:
 
 
 def render_links(home: Path, measured: Iterable[str]) -> list[str]:
-    """Every page beside this one, with the pictures of those that were not measured here."""
+    """Render links to the other pages, with the charts of those that were not measured here."""
     known = set(measured)
     pages = [page for page in sorted(home.glob("*.md")) if page.name != PAGE]
     lines = ["## Pages", ""] if pages else []
@@ -103,7 +103,7 @@ def render_links(home: Path, measured: Iterable[str]) -> list[str]:
 
 
 def render_section(record: Record, charts: Sequence[str], home: Path) -> list[str]:
-    """One benchmark: how it was run, its pictures, its tables."""
+    """Render one benchmark: how it was run, its charts, its tables."""
     lines = [f"## {get_heading(record)}", "", f"    {record.command}", ""]
     sizes = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in record.sizes.items())
     facts = {
@@ -123,28 +123,28 @@ def render_section(record: Record, charts: Sequence[str], home: Path) -> list[st
 
 
 def describe_settings(record: Record) -> str:
-    """How the sides were set up."""
+    """Describe how the variants were set up."""
     variants = cast("Mapping[str, str]", record.answer.get("systems", {}))
     each = "; ".join(f"{name}: {words}" for name, words in variants.items())
     return each or str(record.answer.get("setting", ""))
 
 
 def get_heading(record: Record) -> str:
-    """What a benchmark is called on the page."""
+    """Return the heading of a benchmark."""
     return TITLES.get(record.name, record.name)
 
 
 def make_anchor(heading: str) -> str:
-    """Where a heading is found."""
+    """Return the anchor of a heading."""
     return heading.lower().replace(" ", "-")
 
 
 def read_title(page: Path) -> str:
-    """The first heading of a page, or its name."""
+    """Read the first heading of a page; without one, its name."""
     headings = [line for line in page.read_text().splitlines() if line.startswith("# ")]
     return headings[0].removeprefix("# ") if headings else page.stem
 
 
 def list_charts(home: Path, name: str) -> list[str]:
-    """The pictures that belong to a page, by their names."""
+    """List the charts that belong to a page."""
     return [each.name for each in sorted(home.glob(f"{name}-*.svg"))]

@@ -1,11 +1,11 @@
-"""How much each benchmark measures when all are asked for: hardly anything, what two processors can afford, or all."""
+"""The sizes of each benchmark under `duly bench all`: --quick, the usual ones, --full."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 
 class Extent(StrEnum):
-    """How much is measured."""
+    """A set of sizes."""
 
     QUICK = "quick"  # does it run? the figures mean nothing
     USUAL = "usual"  # all scenarios, a tenth of the rows
@@ -50,7 +50,7 @@ ONCE = {"verify": 1}  # a long walk over a large database: once is enough unless
 
 
 def list_options(name: str, extent: Extent, rounds: int | None) -> Sequence[str]:
-    """The options that this benchmark is run with."""
+    """List the options that a benchmark is run with."""
     times = rounds or ONCE.get(name, ROUNDS[extent])
     options = {"rounds": times, **SIZES[extent][name]}
     return [word for option, value in options.items() for word in (f"--{option}", str(value))]

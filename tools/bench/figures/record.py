@@ -1,4 +1,4 @@
-"""What one benchmark answered, with everything that its figures depend on, as it is kept."""
+"""The stored answer of one benchmark, with everything that its figures depend on."""
 
 import json
 import os
@@ -36,7 +36,7 @@ class RunStart:
 
 @dataclass(frozen=True)
 class Record:
-    """A benchmark's own answer, and where and when it came about."""
+    """A benchmark's answer, and where and when it was measured."""
 
     name: str
     command: str
@@ -50,65 +50,65 @@ class Record:
 
     @property
     def measures(self) -> list[Measure]:
-        """Every measurement, as it was."""
+        """Return every measure."""
         return [Measure(**each) for each in self.answer["measures"]]
 
     @property
     def steady_measures(self) -> list[Measure]:
-        """Every measurement in which no plan flipped: what medians are of."""
+        """Return the measures in which no plan flipped: medians are of these."""
         measures = self.measures
         flips = find_flips(measures)
         return [each for each in measures if each.key not in flips]
 
     @property
     def goals(self) -> list[Goal]:
-        """What was needed of those."""
+        """Return the goals."""
         known = {each.name for each in fields(Goal)}
         return [Goal(**{key: value for key, value in each.items() if key in known}) for each in self.answer["goals"]]
 
     @property
     def scenarios(self) -> dict[str, str]:
-        """What each scenario is, in words; those that were measured, in their order."""
+        """Return the titles of the measured scenarios, in their order."""
         words = cast("Mapping[str, str]", self.answer.get("scenarios", {}))
         measured = list(dict.fromkeys(each.scenario for each in self.measures))
         return {name: words.get(name, name) for name in sorted(measured, key=[*words, *measured].index)}
 
     @property
     def variants(self) -> list[str]:
-        """Who was measured, whoever comes first by nature first."""
+        """Return the measured variants, in the order of the columns."""
         named = cast("Sequence[str]", self.answer.get("columns", []))
         measured = list(dict.fromkeys(each.variant for each in self.measures))
         return sorted(measured, key=[*named, *measured].index)
 
     @property
     def sizes(self) -> Mapping[str, float]:
-        """How much of everything there was."""
+        """Return the sizes."""
         return cast("Mapping[str, float]", self.answer.get("sizes", {}))
 
     @property
     def rounds(self) -> int:
-        """How often everything was measured."""
+        """Count the rounds."""
         return len({each.round for each in self.measures})
 
     @property
     def was_busy(self) -> bool:
-        """Had the machine other work than this when it began?"""
+        """Check whether the machine had other work when the run began."""
         return self.load[0] > cast("int", self.machine["processors"])
 
     def text(self) -> str:
-        """As it is kept; the first line says what it is."""
+        """Encode the record; the first line says that it is generated."""
         output = f"by `{self.command}`; python -m tools.bench.figures --from-json draws its charts and page again"
         return json.dumps({"generated": output, **asdict(self)}, indent=1).replace("{\n ", "{", 1) + "\n"
 
     @classmethod
     def read(cls, file: Path) -> "Record":
-        """What was kept."""
+        """Read a stored record."""
         kept = json.loads(file.read_text())
         return cls(**{each.name: kept[each.name] for each in fields(cls)})
 
     @classmethod
     def from_answer(cls, name: str, command: str, start: RunStart, answer: Mapping[str, Any]) -> "Record":
-        """What was measured just now."""
+        """Build the record of an answer that was measured just now."""
         return cls(
             name,
             command,
@@ -123,12 +123,12 @@ class Record:
 
 
 def parse_server_version(answer: Mapping[str, Any]) -> str:
-    """Which PostgreSQL it says it ran on."""
+    """Return the version of PostgreSQL in an answer."""
     return str(answer.get("server", "?")).split(",")[0].removeprefix("PostgreSQL ")
 
 
 def machine_here() -> dict[str, object]:
-    """What this machine is, as far as a figure depends on it."""
+    """Describe this machine, as far as figures depend on it."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "processors": os.cpu_count() or 0,
@@ -139,12 +139,12 @@ def machine_here() -> dict[str, object]:
 
 
 def kernel_release() -> str:
-    """Major and minor: the rest names a machine and not what a figure depends on."""
+    """Return the major and minor version of the kernel."""
     return ".".join(platform.release().split(".")[:2])
 
 
 def versions_here() -> dict[str, str]:
-    """Ours, Python's and the peers'."""
+    """Return the versions of duly, Python and the peers."""
     found = {"duly": __version__, "Python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -155,14 +155,14 @@ def versions_here() -> dict[str, str]:
 
 
 def commit_here() -> str:
-    """Which commit is measured, and whether something of it was changed since."""
+    """Return the measured commit, and whether the tree differs from it."""
     commit = git("rev-parse", "--short=12", "HEAD")
     changed = git("status", "--porcelain", "--", "src", "tools/bench")
     return (commit or "unknown") + (", with changes that are not committed" if changed else "")
 
 
 def git(*arguments: str) -> str:
-    """What git says, or nothing where it does not know this place."""
+    """Return what git prints, or nothing outside a repository."""
     try:
         answer = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
     except OSError:

@@ -1,4 +1,4 @@
-"""`python -m tools.bench.ingest`: what `duly bench ingest` becomes."""
+"""`python -m tools.bench.ingest`: `duly bench ingest`."""
 
 from tools.bench.ingest.content import SEED
 from tools.bench.ingest.report import GOALS

@@ -1,4 +1,4 @@
-"""The barest worker: `python -m tools.bench.ingest.bare_worker <address> <sessions> <stored>`. Claim, write, again.
+"""A minimal worker: `python -m tools.bench.ingest.bare_worker <address> <sessions> <stored>`. Claim, write, again.
 
 The same statements, tables, triggers, transactions and batches as ours. Nothing is read, compared or worked out: what
 each session will write is prepared before the first is claimed. No runtime, heartbeat, sweep, handler, retry or stop:
@@ -57,7 +57,7 @@ Values = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Everything that a session writes, as the statements take it."""
+    """Everything that a session writes, as parameters of the statements."""
 
     lock: int
     settle: Values
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def drain_some(connection: Connection[Any], prepared: Mapping[UUID, Prepared]) -> bool:
-    """Finish a batch, if there is one."""
+    """Finish a batch, if any is due."""
     owner = new_owner("bare")
     with connection.transaction():
         given = {"owner": owner, "lease_seconds": load_settings().lease_timeout_seconds, "limit": BATCH, "keys": None}
@@ -105,7 +105,7 @@ def drain_some(connection: Connection[Any], prepared: Mapping[UUID, Prepared]) -
 
 
 def turned(names: Sequence[str], rows: Sequence[Values]) -> dict[str, list[Any]]:
-    """Rows as columns."""
+    """Transpose rows to columns."""
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}
 
 
@@ -113,7 +113,7 @@ def turned(names: Sequence[str], rows: Sequence[Values]) -> dict[str, list[Any]]
 
 
 def prepare(sessions: int, stored: int) -> dict[UUID, Prepared]:
-    """What every session will write, as they come one after the other."""
+    """Compute what every session will write, in their order."""
     days: dict[tuple[int, Any], Day] = {}
     prepared: dict[UUID, Prepared] = {}
     for number in range(sessions):
@@ -128,7 +128,7 @@ def prepare(sessions: int, stored: int) -> dict[UUID, Prepared]:
 
 
 def day_of(user_id: int, result: CaptureResult, known: Known | None) -> Day:
-    """A day before the first session of this run."""
+    """Return a day as it is before the first session of this run."""
     day = result.snapshot.schedule_date
     if known is None:
         return Day(user_id, day)
@@ -136,7 +136,7 @@ def day_of(user_id: int, result: CaptureResult, known: Known | None) -> Day:
 
 
 def prepared_of(key: UUID, step: Any, result: CaptureResult) -> Prepared:
-    """A session's rows."""
+    """Build a session's rows."""
     day, whose = step.after, (step.after.user_id, step.after.schedule_date)
     payload = to_json(result.snapshot.payload)
     version = (day.version, payload) if step.has_new_version else (None, None)
@@ -154,7 +154,7 @@ def prepared_of(key: UUID, step: Any, result: CaptureResult) -> Prepared:
 
 
 def event_row(key: UUID, whose: Values, seq: int, event: Any) -> Values:
-    """One event's values."""
+    """Build one event's values."""
     change = event.change
     values = (change.old.json_text if change.old else None, change.new.json_text if change.new else None)
     prints = (change.shift.location_fingerprint, change.shift.customer_fingerprint)

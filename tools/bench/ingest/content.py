@@ -1,4 +1,4 @@
-"""What the sessions of a run show: every number has its session, the same for whoever asks."""
+"""The content of a run's sessions, each a function of its number."""
 
 import random
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ LABELS = ("Städning", "Fönsterputs", "Hemstädning", "Kontorsstädning")
 
 
 class Kind(IntEnum):
-    """What a session is to its day."""
+    """What a session changes about its day."""
 
     NEW = 0
     CHANGED = 1
@@ -46,7 +46,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Known:
-    """A day as it was seen long ago."""
+    """A stored day."""
 
     schedule_date: date
     raw: dict[str, Any]
@@ -55,7 +55,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Shown:
-    """A session, and what it shows."""
+    """A session and its content."""
 
     key: UUID
     user_id: int
@@ -66,7 +66,7 @@ class Shown:
 
 @cache
 def customers() -> Sequence[dict[str, str]]:
-    """Everybody whom people are sent to, with their addresses."""
+    """Return all customers with their addresses."""
     some = random.Random(SEED)  # noqa: S311
     return [
         {
@@ -79,7 +79,7 @@ def customers() -> Sequence[dict[str, str]]:
 
 
 def entries_of(seed: int) -> list[dict[str, Any]]:
-    """The shifts of a day, as somebody wrote them: different customers, one after the other."""
+    """Build the shifts of a day: different customers, one after the other."""
     some = random.Random(seed)  # noqa: S311
     return [
         {"start": f"{7 + 2 * nth:02}:{some.randrange(0, 60, 5):02}", "end": f"{9 + 2 * nth}.00", **customer}
@@ -89,24 +89,24 @@ def entries_of(seed: int) -> list[dict[str, Any]]:
 
 @cache
 def known_days(several: int) -> Sequence[Known]:
-    """So many days that are known; one person has at most these, and others have the same."""
+    """Build the stored days of one person; other people have the same."""
     return [known_day(nth) for nth in range(min(several, DAYS))]
 
 
 def known_day(nth: int) -> Known:
-    """A day of long ago."""
+    """Build a stored day."""
     day = FIRST_DAY + timedelta(days=nth)
     raw = {"schedule_date": day.isoformat(), "entries": entries_of(nth)}
     return Known(day, raw, canonicalize(raw))
 
 
 def known_user(place: int) -> int:
-    """Whose day stands at this place of all that are known."""
+    """Return the person of the stored day with this number."""
     return 1 + place // DAYS
 
 
 def shown(number: int, stored: int) -> Shown:
-    """The session of this number, where so many days are known."""
+    """Build the session with this number, beside this many stored days."""
     kind, nth = Kind(number % len(Kind)), number // len(Kind)
     key = UUID(int=KEYS + number)
     if kind is Kind.NEW:

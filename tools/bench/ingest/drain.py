@@ -1,4 +1,4 @@
-"""How fast sessions are drained: the worker is up, warm and idle; then all of them are there at once."""
+"""How fast an idle, warm worker drains sessions that are all there at once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ TRANSITIONS = 3  # made, taken, done: what the log tells of each session
 
 @dataclass(frozen=True)
 class Waiting:
-    """So many sessions, after so many small waves, beside so many days of long ago."""
+    """The sessions of a drain, its warm-up, and the stored days beside them."""
 
     sessions: int
     stored: int
@@ -30,16 +30,16 @@ class Waiting:
 
     @property
     def warm_sessions(self) -> int:
-        """How many come before those that are measured."""
+        """Return how many sessions warm the worker up."""
         return self.warm_waves * WARM_WAVE
 
     def some(self, numbers: range) -> list[Shown]:
-        """The sessions of these numbers."""
+        """Build the sessions of these numbers."""
         return [shown(number, self.stored) for number in numbers]
 
 
 def measure_drain(server: IngestServer, program: str, waiting: Waiting) -> Figures:
-    """Let one worker process drain sessions."""
+    """Measure one worker process that drains sessions."""
     everything = waiting.warm_sessions + waiting.sessions
     with (
         server.database(waiting.stored) as dsn,
@@ -67,12 +67,12 @@ def measure_drain(server: IngestServer, program: str, waiting: Waiting) -> Figur
 
 
 def wait_for(connection: Connection[Any], worker: Process, what: str, pause_seconds: float) -> None:
-    """Wait until nothing is left."""
+    """Wait until no session is unfinished."""
     wait_until(lambda: not store.has_unfinished(connection), [worker], what, pause_seconds)
 
 
 def check(text: Mapping[str, Any], sessions: list[Shown]) -> None:
-    """Every session is done and logged, and half of them wrote a version, events and a message."""
+    """Check that every session is done and logged, and that half of them wrote a version, events and a message."""
     new = sum(each.kind is Kind.NEW for each in sessions)
     moved = sum(each.kind is Kind.CHANGED for each in sessions)
     wanted = {

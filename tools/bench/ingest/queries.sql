@@ -2,7 +2,7 @@
 
 -- Making -----------------------------------------------------------------------------------------------------------------
 
--- name: silence_triggers
+-- name: disable_triggers
 -- Rows that were there before are written as a restore writes them: without guards, logs and checks of keys.
 set session_replication_role = replica;
 
@@ -73,7 +73,7 @@ order by g.nth;
 
 -- Looking ----------------------------------------------------------------------------------------------------------------
 
--- name: is_something_left
+-- name: has_unfinished
 -- Does a session wait, or is any being processed?
 select exists (select from schedule_ingest.capture_session where state = 'pending')
     or exists (select from schedule_ingest.capture_session where state = 'processing');

@@ -1,4 +1,4 @@
-"""What is needed of ingest."""
+"""The goals of ingest."""
 
 from tools.bench.ingest.scenarios import BARE, DULY, FEW, MANY
 from tools.bench.report import Goal

@@ -1,4 +1,4 @@
-"""What is measured: a scenario lets one side do one thing, and returns figures; it knows of no rounds."""
+"""The scenarios: each lets one variant do one thing, and returns figures; it knows of no rounds."""
 
 from dataclasses import dataclass
 
@@ -15,19 +15,19 @@ WORKERS = {DULY: "tools.bench.ingest.worker", BARE: "tools.bench.ingest.bare_wor
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of a run."""
 
     sessions: int = 20_000
     days: int = 100_000  # that are known from long ago, where there are many; a hundredth of it where there are few
     warm_waves: int = 20  # of a few sessions, before anything is measured
 
     def days_for(self, variant: str) -> int:
-        """How many days are known already."""
+        """Return how many days are stored already."""
         return self.days if variant == MANY else max(2, self.days // 100)
 
 
 def drain(server: IngestServer, variant: str, sizes: Sizes) -> Figures:
-    """Sessions that all wait at once, beside days of long ago."""
+    """Drain sessions that all wait at once, beside stored days."""
     waiting = Waiting(sizes.sessions, sizes.days_for(variant), sizes.warm_waves)
     return measure_drain(server, WORKERS.get(variant, WORKERS[DULY]), waiting)
 

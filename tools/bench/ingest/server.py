@@ -1,4 +1,4 @@
-"""The server of a run, with databases that know few days or many."""
+"""The server of a run, with databases that store few days or many."""
 
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
@@ -23,19 +23,19 @@ class IngestServer(Server):
     """The server of a run."""
 
     def database(self, stored: int) -> AbstractContextManager[str]:
-        """The address of a database that knows so many days; gone afterwards."""
+        """Clone a database with this many stored days."""
         return self.temporary_database(str(stored), partial(build, stored=stored))
 
 
 @contextmanager
 def open_server() -> Generator[IngestServer, None, None]:
-    """A server with durable settings, for as long as this."""
+    """Start a server with durable settings."""
     with start_server(IngestServer) as server:
         yield server
 
 
 def build(dsn: str, *, stored: int) -> None:
-    """Our tables, and so many days that were seen long ago."""
+    """Create our tables with this many stored days."""
     migrate(dsn, Names())
     with psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute(sql.SQL("alter role {} login").format(sql.Identifier(WORKER)))
@@ -43,7 +43,7 @@ def build(dsn: str, *, stored: int) -> None:
 
 
 def fill(admin: Connection[Any], stored: int) -> None:
-    """Days that were seen long ago; from now on this connection writes without guards."""
+    """Store days; this connection writes without guards from now on."""
     store.disable_triggers(admin)
     days = known_days(stored)
     for begin in range(0, stored, DAYS):

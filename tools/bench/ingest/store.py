@@ -1,4 +1,4 @@
-"""One small function per statement: connection in, value out."""
+"""One function per statement of `queries.sql`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,12 +19,12 @@ SQL = load_queries(__file__)
 
 
 def disable_triggers(connection: Connection[Any]) -> None:
-    """From now on write without guards, logs and checks of keys."""
+    """Write without guards, events and foreign keys from now on."""
     connection.execute(SQL.disable_triggers)
 
 
 def add_known(connection: Connection[Any], user_id: int, days: Sequence[Known]) -> None:
-    """Write down what was seen of a person's days long ago."""
+    """Store days of a person."""
     connection.execute(
         SQL.add_known,
         {
@@ -39,12 +39,12 @@ def add_known(connection: Connection[Any], user_id: int, days: Sequence[Known]) 
 
 
 def vacuum(connection: Connection[Any]) -> None:
-    """Let the planner know the tables."""
+    """Vacuum and analyze the tables."""
     connection.execute(SQL.vacuum)
 
 
 def add_sessions(connection: Connection[Any], sessions: Sequence[Shown]) -> None:
-    """Make sessions that wait."""
+    """Create waiting sessions."""
     connection.execute(
         SQL.add_sessions,
         {
@@ -59,17 +59,17 @@ def add_sessions(connection: Connection[Any], sessions: Sequence[Shown]) -> None
 
 
 def has_unfinished(connection: Connection[Any]) -> bool:
-    """Is there a session that is not done?"""
+    """Check for an unfinished session."""
     return connection.execute(SQL.has_unfinished).fetchone() == (True,)
 
 
 def get_drain(connection: Connection[Any], first: UUID) -> Mapping[str, Any]:
-    """What came of the sessions from this one on."""
+    """Read the results of the sessions from this one on."""
     row = connection.cursor(row_factory=dict_row).execute(SQL.get_drain, {"first": first}).fetchone()
     assert row is not None
     return row
 
 
 def as_json(value: object) -> str:
-    """A value as PostgreSQL takes it."""
+    """Encode a value as JSON text."""
     return orjson.dumps(value).decode()

@@ -19,7 +19,7 @@ SLOTS = 2 * BATCH  # two cycles, each of which may hold a full batch
 
 
 def main() -> None:
-    """Work until a SIGTERM; what else we are told, how much there will be, is for the other side to know."""
+    """Work until SIGTERM; only the minimal program uses the other arguments."""
     dsn, *_ = sys.argv[1:]
     settings = load_settings()
     with Path(os.devnull).open("w") as nowhere:
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def work_of(settings: Settings) -> CaptureWork:
-    """Sessions as these settings want them worked on, in larger batches."""
+    """Build the work of sessions from the settings, with larger batches."""
     tuning = Tuning(
         lease_seconds=settings.lease_timeout_seconds,
         heartbeat_seconds=settings.lease_heartbeat_seconds,

@@ -1,10 +1,10 @@
-"""Posts beside the barest program that does the same: on the same server, in the same run.
+"""Posts beside a minimal program that does the same: on the same server, in the same run.
 
     round 1:  release     duly, bare          each with a fresh database of its own,
               minute      duly                a commit probe before and after,
               intents     duly, bare          workers and servers in processes of their own
               grown       few, many
-    round 2:  release     bare, duly          whoever was first is last now
+    round 2:  release     bare, duly          each round begins with another one
     ...
 
 The server is private and durable (fsync and synchronous_commit on). We run as an installation does: the worker as
@@ -16,5 +16,5 @@ one INSERT.
 How a release is measured: the worker is up, warm and idle; posts that wait become due by the passing of time alone; the
 database tells when each was released.
 
-`duly bench posts` runs it; `docs/figures/posts.md` tells what came out.
+`duly bench posts` runs it; `docs/figures/posts.md` explains what is measured and shows figures.
 """

@@ -1,4 +1,4 @@
-"""`python -m tools.bench.posts`: what `duly bench posts` becomes."""
+"""`python -m tools.bench.posts`: `duly bench posts`."""
 
 from tools.bench.posts.intents import PHOTO_BYTES
 from tools.bench.posts.report import GOALS

@@ -26,7 +26,7 @@ SQL = load_queries(__file__, "bare_app.sql")
 
 
 class Request(BaseModel):
-    """What is asked for."""
+    """The request."""
 
     imagePath: str  # noqa: N815
     caption: str
@@ -34,7 +34,7 @@ class Request(BaseModel):
 
 
 class Data(BaseModel):
-    """What was made."""
+    """The created post."""
 
     postId: UUID  # noqa: N815
     status: str
@@ -42,14 +42,14 @@ class Data(BaseModel):
 
 
 class Answer(BaseModel):
-    """The envelope."""
+    """The response."""
 
     success: bool
     data: Data
 
 
 def build(dsn: str) -> FastAPI:
-    """The application over one database."""
+    """Build the application on one database."""
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(dsn, max_size=load_settings().pool_size, open=False)
 
     @asynccontextmanager
@@ -73,13 +73,13 @@ def build(dsn: str) -> FastAPI:
 
 
 def make_table(dsn: str) -> None:
-    """The table, if it is not there."""
+    """Create the table unless it exists."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(SQL.make_table)
 
 
 def main() -> None:
-    """Serve on a socket that we inherit, until a SIGTERM."""
+    """Serve on an inherited socket until SIGTERM."""
     descriptor, dsn = sys.argv[1:]
     make_table(dsn)
     config = uvicorn.Config(build(dsn), log_config=None, log_level="warning")

@@ -1,4 +1,4 @@
-"""The barest worker: `python -m tools.bench.posts.bare_worker <address>`. Claim, settle, write notices, again.
+"""A minimal worker: `python -m tools.bench.posts.bare_worker <address>`. Claim, settle, write notices, again.
 
 The same statements, tables, triggers, transactions and batches as ours, and the same length of reading. No runtime,
 heartbeat, sweep, handlers, retries or stop: one connection, one loop, and every post is given the same reading.
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def release_some(connection: Connection[Any], reading: str) -> bool:
-    """Release a batch, if there is one."""
+    """Release a batch, if any is due."""
     owner = new_owner("bare")
     with connection.transaction():
         given = {"owner": owner, "lease_seconds": LEASE_SECONDS, "limit": BATCH, "keys": None}

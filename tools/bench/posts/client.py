@@ -1,4 +1,4 @@
-"""A client that costs next to nothing: requests are bytes made beforehand, one at a time on a connection that stays."""
+"""An HTTP client of little cost: requests are bytes built beforehand, one at a time on a kept connection."""
 
 import asyncio
 import re
@@ -19,11 +19,11 @@ class Channel(asyncio.Protocol):
         self.answer: asyncio.Future[bytes] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open."""
+        """Note that the connection is open."""
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """A part of an answer, or all of it."""
+        """Receive a part of an answer, or all of it."""
         self.received += data
         head = self.received.find(END)
         length = LENGTH.search(self.received, 0, head) if head >= 0 else None
@@ -32,12 +32,12 @@ class Channel(asyncio.Protocol):
             self.received.clear()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The other side is gone; whoever waits is told."""
+        """Fail the request that waits when the server closes the connection."""
         if self.answer and not self.answer.done():
             self.answer.set_exception(exc or ConnectionError("the server closed the connection"))
 
     async def ask(self, request: bytes) -> bytes:
-        """One request, one answer."""
+        """Send a request and wait for its answer."""
         assert self.transport
         if self.transport.is_closing():
             raise ConnectionError("the server closed the connection")
@@ -47,7 +47,7 @@ class Channel(asyncio.Protocol):
 
 
 def request_of(path: str, key: str, body: bytes) -> bytes:
-    """A whole POST."""
+    """Build a whole POST request."""
     head = (
         f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}"
@@ -56,7 +56,7 @@ def request_of(path: str, key: str, body: bytes) -> bytes:
 
 
 async def send_all(port: int, requests: Sequence[bytes], clients: int) -> list[float]:
-    """Send these over so many connections at once; the seconds that each took. All must be answered with a post."""
+    """Send requests over several connections at once; return the seconds that each took. Each must create a post."""
     waiting = iter(requests)  # one for all: whoever is free takes the next
     seconds: list[float] = []
 

@@ -1,4 +1,4 @@
-"""What posts of a run say, and how such a post is read."""
+"""The captions of a run's posts, and a stored analysis of one."""
 
 import asyncio
 
@@ -21,6 +21,6 @@ CAPTIONS = [
 
 
 def sample_reading() -> str:
-    """A reading as it is kept."""
+    """Return an analysis as it is stored."""
     reading = asyncio.run(RulesAnalyzer().read(CAPTIONS[0], None))
     return orjson.dumps(reading.document()).decode()

@@ -1,4 +1,4 @@
-"""How many intents a second one API process takes: by HTTP, each from an author of its own."""
+"""How many posts a second one API process creates by HTTP, each for an author of its own."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ NUMBERS = count(1)  # of directories of images
 
 @dataclass(frozen=True)
 class Author:
-    """Somebody who is about to post."""
+    """An author who is about to post."""
 
     uid: str
     secret: str
@@ -45,7 +45,7 @@ class Author:
 
     @property
     def request(self) -> bytes:
-        """Their one request."""
+        """Build the request."""
         body = {"imagePath": self.upload, "caption": self.caption, "requestId": str(uuid4())}
         return request_of(PATH, self.secret, orjson.dumps(body))
 
@@ -61,7 +61,7 @@ class App:
 def measure_intents(
     server: PostsServer, program: str, *, intents: int, clients: int, warm_intents: int, stored: int = 0
 ) -> Figures:
-    """Let so many clients ask one API process for posts, beside so many of long ago."""
+    """Measure one API process under several clients, beside stored posts."""
     authors = make_authors(intents + clients * warm_intents)
     warm, measured = authors[intents:], authors[:intents]
     objects = server.home / f"objects-{next(NUMBERS)}"
@@ -88,7 +88,7 @@ def measure_intents(
 
 
 def make_authors(people: int) -> list[Author]:
-    """People with a key and an image each."""
+    """Create authors with a key and an image each."""
     return [
         Author(f"author-{number}", new_secret(), f"temp/{uuid4()}.jpg", CAPTIONS[number % len(CAPTIONS)])
         for number in range(people)
@@ -96,7 +96,7 @@ def make_authors(people: int) -> list[Author]:
 
 
 def prepare(dsn: str, objects: Path, authors: Sequence[Author]) -> None:
-    """Let the database know them, and put their images where uploads wait; return when the disk has all of it."""
+    """Store the authors and their uploaded images; return when everything is on disk."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         store.add_authors(
             connection,
@@ -115,7 +115,7 @@ def prepare(dsn: str, objects: Path, authors: Sequence[Author]) -> None:
 
 @contextmanager
 def running_app(program: str, dsn: str, objects: Path) -> Generator[App, None, None]:
-    """An API process on a socket that we open, so that requests may wait for it to start; gone afterwards."""
+    """Run an API process on a socket that is opened here, so that requests may wait for it to start."""
     with socket.create_server(("127.0.0.1", 0), backlog=256) as listener:
         descriptor, port = listener.fileno(), listener.getsockname()[1]
         words = ["serve", "--fd", str(descriptor)] if program == OUR_APP else [str(descriptor), dsn]
@@ -129,7 +129,7 @@ def running_app(program: str, dsn: str, objects: Path) -> Generator[App, None, N
 
 
 def check(dsn: str, objects: Path, authors: Sequence[Author]) -> None:
-    """Every request made a post with its lock, its answer and its image."""
+    """Check that every request created a post with its lock, its answer and its image."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         made = store.count_intents(connection, [each.uid for each in authors])
     kept = sum(1 for author in authors if (objects / permanent_name(author.upload)).exists())

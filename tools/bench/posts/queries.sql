@@ -31,7 +31,7 @@ select
     posts.kept_name('temp/' || gen_random_uuid() || '.jpg')
 from waiting;
 
--- name: silence_triggers
+-- name: disable_triggers
 -- Rows that were there before are written as a restore writes them: without guards, logs and wake-ups.
 set session_replication_role = replica;
 
@@ -82,7 +82,7 @@ join people as p on p.uid = g.uid;
 
 -- Looking ----------------------------------------------------------------------------------------------------------------
 
--- name: is_something_left
+-- name: has_unfinished
 -- Does a post that was due from `first` on still wait, or is any being prepared?
 select exists (select from posts.posts where status = 'PENDING' and release_time between %(first)s and %(last)s)
     or exists (select from posts.posts where status = 'PROCESSING');

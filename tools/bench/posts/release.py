@@ -1,4 +1,4 @@
-"""How fast posts are released, and how late: they wait, the worker is idle, and time passes."""
+"""How fast and how late posts are released that become due while the worker is idle."""
 
 import sys
 import time
@@ -29,7 +29,7 @@ TRANSITIONS = 3  # made, taken, released: what the log tells of each post
 
 @dataclass(frozen=True)
 class Due:
-    """So many posts that become due within so many seconds, beside so many of long ago."""
+    """Posts that become due within some seconds, beside stored ones."""
 
     posts: int
     seconds: float = 0.0
@@ -37,12 +37,12 @@ class Due:
 
     @property
     def lead_seconds(self) -> float:
-        """How long it takes to make them, on an idle machine."""
+        """Return how long it takes to build them on an idle machine."""
         return LEAD_SECONDS + LEAD_SECONDS_EACH * self.posts + LEAD_SECONDS_STORED * self.stored
 
 
 def measure_release(server: PostsServer, program: str, due: Due, warm_waves: int) -> Figures:
-    """Let one worker process release posts. If they were due before all was ready, begin again with more time."""
+    """Measure one worker process; when posts were due before all was ready, begin again with more time."""
     for patience in (2**nth for nth in range(MAX_TRIES)):
         if figures := try_to_measure(server, program, due, warm_waves, patience):
             return figures
@@ -51,7 +51,7 @@ def measure_release(server: PostsServer, program: str, due: Due, warm_waves: int
 
 
 def try_to_measure(server: PostsServer, program: str, due: Due, warm_waves: int, patience: int) -> Figures | None:
-    """Warm the worker up, make posts, wait; None when they were due too soon."""
+    """Warm the worker up, build posts, wait; None when they were due too soon."""
     with (
         server.database(due.stored) as dsn,
         psycopg.connect(dsn, autocommit=True) as connection,
@@ -77,7 +77,7 @@ def try_to_measure(server: PostsServer, program: str, due: Due, warm_waves: int,
 
 
 def warm_up(connection: Connection[Any], worker: Process, prefix: str) -> None:
-    """A few posts that are due at once, until they are released."""
+    """Run a few posts that are due at once."""
     store.add_people(connection, prefix, WARM_WAVE)
     first = store.read_clock(connection)
     store.add_waiting(connection, prefix, WARM_WAVE, first, 0.0)
@@ -85,7 +85,7 @@ def warm_up(connection: Connection[Any], worker: Process, prefix: str) -> None:
 
 
 def make_wait(server: PostsServer, connection: Connection[Any], due: Due, patience: int) -> datetime | None:
-    """Make posts that are due soon, and return just before the first is: when that will be; None when it is over.
+    """Build posts that are due soon; return the first due time just before it, or None when it has passed.
 
     They are in place as after six hours: written to disk, and counted by the planner.
     """
@@ -105,12 +105,12 @@ def make_wait(server: PostsServer, connection: Connection[Any], due: Due, patien
 
 
 def wait_for(connection: Connection[Any], worker: Process, first: datetime, what: str, pause_seconds: float) -> None:
-    """Wait until everything that was due from a time on is released."""
+    """Wait until everything due from a time on is released."""
     wait_until(lambda: not store.has_unfinished(connection, first), [worker], what, pause_seconds)
 
 
 def check(text: Mapping[str, Any], posts: int) -> None:
-    """Every post was released, read, told of and logged, once."""
+    """Check that every post was released, analysed, announced and logged once."""
     counted = {name: text[name] for name in ("posts", "readings", "notices", "transitions")}
     if counted != {"posts": posts, "readings": posts, "notices": posts, "transitions": TRANSITIONS * posts}:
         raise RuntimeError(f"of {posts} posts not every one was released, read, told of and logged once: {counted}")

@@ -1,4 +1,4 @@
-"""What is needed of posts."""
+"""The goals of posts."""
 
 from tools.bench.posts.scenarios import BARE, DULY, FEW, MANY
 from tools.bench.report import Goal

@@ -1,4 +1,4 @@
-"""What is measured: a scenario lets one side do one thing, and returns figures; it knows of no rounds."""
+"""The scenarios: each lets one variant do one thing, and returns figures; it knows of no rounds."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ APPS = {DULY: OUR_APP, BARE: BARE_APP}
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of a run."""
 
     posts: int = 100_000  # that are due in the same minute; a fifth of them where tables grow
     stored: int = 1_000_000  # released long ago, where there are many; a hundredth of it where there are few
@@ -27,28 +27,28 @@ class Sizes:
     warm_waves: int = 20  # of a few posts, and requests of each client, before anything is measured
 
     def stored_for(self, variant: str) -> int:
-        """How many posts there are already."""
+        """Return how many posts are stored already."""
         return self.stored if variant == MANY else self.stored // 100
 
 
 def release(server: PostsServer, variant: str, sizes: Sizes) -> Figures:
-    """All of them due at the first moment of a minute: the worst that a minute can bring."""
+    """Release posts that are all due at one moment: the worst case."""
     return measure_release(server, WORKERS[variant], Due(sizes.posts), sizes.warm_waves)
 
 
 def minute(server: PostsServer, variant: str, sizes: Sizes) -> Figures:
-    """As many, due one after the other all through a minute."""
+    """Release as many, due one after the other through a minute."""
     return measure_release(server, WORKERS[variant], Due(sizes.posts, sizes.minute_seconds), sizes.warm_waves)
 
 
 def release_beside(server: PostsServer, variant: str, sizes: Sizes) -> Figures:
-    """Fewer, all due at one moment, beside posts of long ago."""
+    """Release fewer, all due at one moment, beside stored posts."""
     due = Due(max(1, sizes.posts // 5), stored=sizes.stored_for(variant))
     return measure_release(server, WORKERS[DULY], due, sizes.warm_waves)
 
 
 def intents(server: PostsServer, variant: str, sizes: Sizes) -> Figures:
-    """Requests by HTTP, beside posts of long ago."""
+    """Create posts by HTTP, beside stored posts."""
     return measure_intents(
         server,
         APPS.get(variant, OUR_APP),

@@ -1,4 +1,4 @@
-"""The server of a run, with databases that hold few posts or many."""
+"""The server of a run, with databases that store few posts or many."""
 
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
@@ -25,19 +25,19 @@ class PostsServer(Server):
     """The server of a run."""
 
     def database(self, stored: int = 0) -> AbstractContextManager[str]:
-        """The address of a database with so many released posts; gone afterwards."""
+        """Clone a database with this many released posts."""
         return self.temporary_database(str(stored), partial(build, stored=stored))
 
 
 @contextmanager
 def open_server() -> Generator[PostsServer, None, None]:
-    """A server with durable settings, for as long as this."""
+    """Start a server with durable settings."""
     with start_server(PostsServer) as server:
         yield server
 
 
 def build(dsn: str, *, stored: int) -> None:
-    """Our tables, and so many posts that were released long ago."""
+    """Create our tables with posts that were released long ago."""
     migrate(dsn, Names())
     with psycopg.connect(dsn, autocommit=True) as admin:
         for role in (WORKER, API):
@@ -47,7 +47,7 @@ def build(dsn: str, *, stored: int) -> None:
 
 
 def fill(admin: Connection[Any], stored: int) -> None:
-    """Posts that were released long ago; from now on this connection writes without guards."""
+    """Store released posts; this connection writes without guards from now on."""
     authors = -(-stored // DAYS)
     store.add_people(admin, "old-", authors)
     store.disable_triggers(admin)

@@ -1,4 +1,4 @@
-"""One small function per statement: connection in, value out."""
+"""One function per statement of `queries.sql`."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -18,19 +18,19 @@ AN_HOUR = timedelta(hours=1)
 
 
 def add_people(connection: Connection[Any], prefix: str, people: int) -> None:
-    """Make people."""
+    """Create people."""
     connection.execute(SQL.add_people, {"prefix": prefix, "people": people})
 
 
 def read_clock(connection: Connection[Any]) -> datetime:
-    """The database's time."""
+    """Read the database's clock."""
     now = connection.cursor(row_factory=scalar_row).execute(SQL.read_clock).fetchone()
     assert isinstance(now, datetime)
     return now
 
 
 def add_waiting(connection: Connection[Any], prefix: str, posts: int, first: datetime, seconds: float) -> None:
-    """Make a post of each of these people, due within so many seconds from a time on."""
+    """Create a post of each person, due within some seconds from a time on."""
     connection.execute(
         SQL.add_waiting,
         {"prefix": prefix, "posts": posts, "first": first, "seconds": seconds, "captions": CAPTIONS},
@@ -38,12 +38,12 @@ def add_waiting(connection: Connection[Any], prefix: str, posts: int, first: dat
 
 
 def disable_triggers(connection: Connection[Any]) -> None:
-    """From now on write without guards, logs and checks of keys."""
+    """Write without guards, events and foreign keys from now on."""
     connection.execute(SQL.disable_triggers)
 
 
 def add_stored(connection: Connection[Any], prefix: str, authors: int, numbers: range, ai: str) -> None:
-    """Make posts that were released long ago."""
+    """Create posts that were released long ago."""
     connection.execute(
         SQL.add_stored,
         {
@@ -58,7 +58,7 @@ def add_stored(connection: Connection[Any], prefix: str, authors: int, numbers: 
 
 
 def vacuum(connection: Connection[Any]) -> None:
-    """Let the planner know the tables."""
+    """Vacuum and analyze the tables."""
     connection.execute(SQL.vacuum)
 
 
@@ -69,7 +69,7 @@ def add_authors(
     prefixes: Sequence[str],
     secrets: Sequence[bytes],
 ) -> None:
-    """Make people who may post: each with a key and an image."""
+    """Create people who may post, each with a key and an image."""
     connection.execute(
         SQL.add_authors,
         {"uids": list(uids), "uploads": list(uploads), "prefixes": list(prefixes), "secrets": list(secrets)},
@@ -80,13 +80,13 @@ def add_authors(
 
 
 def has_unfinished(connection: Connection[Any], first: datetime) -> bool:
-    """Is there a post, due from this time on, that is not released?"""
+    """Check for a post, due from this time on, that is not released."""
     found = connection.execute(SQL.has_unfinished, {"first": first, "last": first + AN_HOUR}).fetchone()
     return found == (True,)
 
 
 def get_release(connection: Connection[Any], first: datetime) -> Mapping[str, Any]:
-    """How posts that were due from this time on were released."""
+    """Read how posts due from this time on were released."""
     cursor = connection.cursor(row_factory=dict_row)
     row = cursor.execute(SQL.get_release, {"first": first, "last": first + AN_HOUR}).fetchone()
     assert row is not None
@@ -94,7 +94,7 @@ def get_release(connection: Connection[Any], first: datetime) -> Mapping[str, An
 
 
 def count_intents(connection: Connection[Any], uids: Sequence[str]) -> int:
-    """How many of these people have a complete post."""
+    """Count the people who have a complete post."""
     found = connection.cursor(row_factory=scalar_row).execute(SQL.count_intents, {"uids": list(uids)}).fetchone()
     assert isinstance(found, int)
     return found

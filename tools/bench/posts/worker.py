@@ -16,7 +16,7 @@ SLOTS = 2 * BATCH  # two cycles, each of which may hold a full batch
 
 
 def main() -> None:
-    """Work until a SIGTERM."""
+    """Work until SIGTERM."""
     (dsn,) = sys.argv[1:]
     settings = load_settings().model_copy(update={"log_level": "warning"})
     configure_logs(settings, sys.stderr)

@@ -1,1 +1,1 @@
-"""The scheduler and the outbox: a pass costs what is due and not what there is, and sending what it must."""
+"""The scheduler and the outbox: a pass costs what is due, not what is stored; the sender beside a minimal program."""

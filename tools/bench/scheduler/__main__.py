@@ -1,4 +1,4 @@
-"""`python -m tools.bench.scheduler`: what `duly bench scheduler` becomes."""
+"""`python -m tools.bench.scheduler`: `duly bench scheduler`."""
 
 from tools.bench.run import Bench
 from tools.bench.scheduler.passes import AT_ONCE

@@ -1,4 +1,4 @@
-"""One pass of the scheduler: plan what is to be planned, remind of what is due; beside schedules that only wait."""
+"""One pass of the scheduler: plan and remind of what is due, beside schedules that only wait."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ MANY_RUNS = 200_000  # with fewer the server may rather read a month as it is
 
 
 def measure_pass(server: SchedulerServer, schedules: int, due: int) -> Figures:
-    """How many of the due are planned and reminded of in a second, among so many schedules."""
+    """Measure how many due schedules a second are planned and reminded of, by the number of schedules."""
     with server.database(schedules) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
         filled_databases = store.make_due(admin, due)
         store.vacuum(admin)
@@ -36,7 +36,7 @@ def measure_pass(server: SchedulerServer, schedules: int, due: int) -> Figures:
 
 
 async def timed(dsn: str, act: Callable[[AsyncConnection[object]], Awaitable[None]]) -> float:
-    """How long something takes on a connection that has been used before."""
+    """Measure how long something takes on a warm connection."""
     async with await connect(dsn) as connection:
         await connection.execute("select 1")
         began = time.monotonic()
@@ -66,19 +66,19 @@ async def remind_all(connection: AsyncConnection[object]) -> None:
 
 
 def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every node of a plan."""
+    """List every node of a plan."""
     yield plan
     for part in plan.get("Plans", ()):
         yield from nodes_of(part)
 
 
 def reads_whole(node: dict[str, Any]) -> bool:
-    """Does this read rows one after the other, and not by an index? Of an empty table there is nothing to read."""
+    """Check whether a node scans a table that is not empty."""
     return node["Node Type"] == "Seq Scan" and node["Actual Rows"] + node.get("Rows Removed by Filter", 0) > 0
 
 
 def measure_due(server: SchedulerServer, runs: int) -> Figures:
-    """How often in a second the contract's own query is answered, beside so many runs of the past."""
+    """Measure how often a second the contract's own query is answered, by the number of past runs."""
     with server.database(100, runs) as dsn, psycopg.connect(worker_dsn(dsn), autocommit=True) as worker:
         read = [node["Relation Name"] for node in nodes_of(store.explain_due(worker)["Plan"]) if reads_whole(node)]
         assert runs < MANY_RUNS or not read, f"these are read whole: {read}"

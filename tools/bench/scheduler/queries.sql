@@ -2,12 +2,12 @@
 
 -- Making -----------------------------------------------------------------------------------------------------------------
 
--- name: silence_triggers
+-- name: disable_triggers
 -- Rows that were there before are written as a restore writes them: without guards, logs and checks of keys.
 set session_replication_role = replica;
 
--- name: mind_triggers
--- From now on everything is judged and logged again.
+-- name: enable_triggers
+-- From now on everything is checked and logged again.
 set session_replication_role = origin;
 
 -- name: add_people
@@ -36,7 +36,7 @@ select
     (select min(id) from scheduler.jobs), 'past ' || n, duly.now() - n * (interval '600 days' / %(runs)s), 'confirmed', 1
 from generate_series(1, %(runs)s) as n;
 
--- name: make_months
+-- name: create_partitions
 -- The months that these runs lie in.
 select scheduler.make_partition((duly.now() - make_interval(days => 28 * m))::date) from generate_series(1, 23) as m;
 

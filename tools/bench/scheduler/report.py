@@ -1,4 +1,4 @@
-"""What is needed of the scheduler and of the sender."""
+"""The goals of the scheduler and of the sender."""
 
 from tools.bench.report import Goal
 from tools.bench.scheduler.scenarios import BARE, DULY, FEW, MANY, SOME

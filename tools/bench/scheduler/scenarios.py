@@ -1,4 +1,4 @@
-"""What is measured: a scenario lets one side do one thing, and returns figures; it knows of no rounds."""
+"""The scenarios: each lets one variant do one thing, and returns figures; it knows of no rounds."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ SHARE = {FEW: 100, SOME: 10, MANY: 1}
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of a run."""
 
     schedules: int = 1_000_000  # where there are many; a tenth and a hundredth of it where some and few
     due: int = 1_000
@@ -25,17 +25,17 @@ class Sizes:
 
 
 def one_pass(server: SchedulerServer, variant: str, sizes: Sizes) -> Figures:
-    """Plan and remind of what is due, beside schedules that only wait."""
+    """Plan and remind of due schedules, beside waiting ones."""
     return measure_pass(server, sizes.schedules // SHARE[variant], sizes.due)
 
 
 def due_query(server: SchedulerServer, variant: str, sizes: Sizes) -> Figures:
-    """The contract's own query, beside runs of the past."""
+    """Run the contract's own query, beside past runs."""
     return measure_due(server, max(1, sizes.runs // SHARE[variant]))
 
 
 def sending(server: SchedulerServer, variant: str, sizes: Sizes) -> Figures:
-    """Messages held and settled."""
+    """Claim and settle messages."""
     return measure_sending(server, sizes.messages, is_bare=variant == BARE)
 
 

@@ -1,4 +1,4 @@
-"""What it costs to hold messages and settle them: our sender with a transport that does nothing, and a bare program."""
+"""The cost of claiming and settling messages: our sender with a channel that does nothing, and a minimal program."""
 
 import asyncio
 import time
@@ -19,21 +19,21 @@ BATCH = 500
 
 
 class Nowhere:
-    """A transport that takes everything at once."""
+    """A channel that accepts everything at once."""
 
     name = "bench"
     uncertain_policy = UncertainPolicy.RESEND
 
     async def send(self, message: OutboundMessage) -> str | None:  # noqa: ARG002
-        """Take it."""
+        """Accept a message."""
         return "ok"
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Close nothing."""
 
 
 def measure_sending(server: SchedulerServer, messages: int, *, is_bare: bool) -> Figures:
-    """How many messages are held and settled in a second."""
+    """Measure how many messages a second are claimed and settled."""
     with server.database(100) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
         store.add_messages(admin, messages)
         store.vacuum(admin)
@@ -45,7 +45,7 @@ def measure_sending(server: SchedulerServer, messages: int, *, is_bare: bool) ->
 
 
 def bare(dsn: str) -> float:
-    """What anybody would write, in batches."""
+    """Claim and settle in batches, without what a sender promises."""
     with psycopg.connect(dsn) as connection:
         began = time.monotonic()
         while True:
@@ -58,7 +58,7 @@ def bare(dsn: str) -> float:
 
 
 async def ours(dsn: str) -> float:
-    """Our sender: hold, note that the transport is called, send, settle."""
+    """Run our sender: claim, note the call of the channel, send, settle."""
     work = SendWork("outbox", OUTBOX, {"bench": Nowhere()}, Tuning())
     async with open_pool(dsn, size=2) as pool:
         work.use_handler_pool(pool)

@@ -1,4 +1,4 @@
-"""The server of a run, with databases that have few schedules or many, few runs of the past or many."""
+"""The server of a run, with databases of few or many schedules and past runs."""
 
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
@@ -23,24 +23,24 @@ class SchedulerServer(Server):
     """The server of a run."""
 
     def database(self, schedules: int, runs: int = 0) -> AbstractContextManager[str]:
-        """The address of a database with so many schedules and runs; gone afterwards."""
+        """Clone a database with this many schedules and runs."""
         return self.temporary_database(f"{schedules}_{runs}", partial(build, schedules=schedules, runs=runs))
 
 
 @contextmanager
 def open_server() -> Generator[SchedulerServer, None, None]:
-    """A server with durable settings, for as long as this."""
+    """Start a server with durable settings."""
     with start_server(SchedulerServer) as server:
         yield server
 
 
 def worker_dsn(dsn: str) -> str:
-    """The same database, as a worker."""
+    """Return the same address with a worker's login."""
     return make_conninfo(dsn, user=WORKER)
 
 
 def build(dsn: str, *, schedules: int, runs: int) -> None:
-    """Our tables, with schedules that wait for their time and runs that are long over."""
+    """Create our tables with waiting schedules and past runs."""
     migrate(dsn, Names())
     with psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute(sql.SQL("alter role {} login").format(sql.Identifier(WORKER)))

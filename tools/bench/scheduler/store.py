@@ -1,4 +1,4 @@
-"""One small function per statement: connection in, value out."""
+"""One function per statement of `queries.sql`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,52 +16,52 @@ AnyConnection = Connection[Any]
 
 
 def disable_triggers(connection: AnyConnection) -> None:
-    """From now on write without guards, logs and checks of keys."""
+    """Write without guards, events and foreign keys from now on."""
     connection.execute(SQL.disable_triggers)
 
 
 def enable_triggers(connection: AnyConnection) -> None:
-    """From now on everything is judged and logged again."""
+    """Check and log everything again from now on."""
     connection.execute(SQL.enable_triggers)
 
 
 def add_people(connection: AnyConnection, people: int) -> None:
-    """So many people."""
+    """Create people."""
     connection.execute(SQL.add_people, {"people": people})
 
 
 def add_schedules(connection: AnyConnection, schedules: int, people: int) -> None:
-    """So many schedules, none of them due."""
+    """Create schedules that are not due."""
     connection.execute(SQL.add_schedules, {"schedules": schedules, "people": people})
 
 
 def add_runs(connection: AnyConnection, runs: int) -> None:
-    """So many runs of the past."""
+    """Create past runs."""
     connection.execute(SQL.add_runs, {"runs": runs})
 
 
 def create_partitions(connection: AnyConnection) -> None:
-    """The months that runs of the past lie in."""
+    """Create the partitions of past runs."""
     connection.execute(SQL.create_partitions)
 
 
 def make_due(connection: AnyConnection, due: int) -> int:
-    """Have so many schedules be planned now; how many there are."""
+    """Make schedules due for planning; return how many."""
     return connection.execute(SQL.make_due, {"due": due}).rowcount
 
 
 def make_remindable(connection: AnyConnection) -> int:
-    """Have the runs that were planned be due; how many there are."""
+    """Make planned runs due; return how many."""
     return connection.execute(SQL.make_remindable).rowcount
 
 
 def add_messages(connection: AnyConnection, messages: int) -> None:
-    """So many messages, each for somebody else."""
+    """Create messages, each to another person."""
     connection.execute(SQL.add_messages, {"messages": messages})
 
 
 def vacuum(connection: AnyConnection) -> None:
-    """As autovacuum would have left it."""
+    """Vacuum and analyze, as autovacuum would have."""
     connection.execute(SQL.vacuum)
 
 
@@ -69,12 +69,12 @@ def vacuum(connection: AnyConnection) -> None:
 
 
 def find_due(connection: AnyConnection) -> int:
-    """Ask the contract's own question; how many rows there were."""
+    """Run the contract's own query; return how many rows it found."""
     return len(connection.execute(SQL.find_due).fetchall())
 
 
 def explain_due(connection: AnyConnection) -> Any:
-    """How the server answers it."""
+    """Explain the contract's own query."""
     row = connection.execute(SQL.explain_due).fetchone()
     assert row
     return row[0][0]
@@ -84,12 +84,12 @@ def explain_due(connection: AnyConnection) -> Any:
 
 
 def bare_claim(connection: AnyConnection, limit: int) -> Sequence[UUID]:
-    """Some messages become ours; their ids."""
+    """Claim messages; return their ids."""
     cursor = connection.execute(SQL.bare_claim, {"limit": limit})
     place = [column.name for column in cursor.description or ()].index("id")
     return [row[place] for row in cursor.fetchall()]
 
 
 def bare_settle(connection: AnyConnection, keys: Sequence[UUID]) -> None:
-    """They are sent."""
+    """Settle messages as sent."""
     connection.execute(SQL.bare_settle, {"keys": list(keys)})

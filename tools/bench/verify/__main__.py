@@ -1,4 +1,4 @@
-"""`python -m tools.bench.verify`: what `duly bench verify` becomes."""
+"""`python -m tools.bench.verify`: `duly bench verify`."""
 
 from tools.bench.run import Bench
 from tools.bench.verify.report import GOALS

@@ -1,4 +1,4 @@
-"""What is needed of `duly verify`."""
+"""The goal of `duly verify`."""
 
 from tools.bench.report import Goal
 from tools.bench.verify.scenarios import DULY

@@ -1,4 +1,4 @@
-"""What is measured: a scenario lets one side do one thing, and returns figures; it knows of no rounds."""
+"""The scenarios: each lets one variant do one thing, and returns figures; it knows of no rounds."""
 
 import time
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ SCHEMAS = tuple(schema for several in CONTRACTS.values() for schema in several)
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of a run."""
 
     events: int = 10_000_000
 
 
 def check_all(server: VerifyServer, variant: str, sizes: Sizes) -> Figures:  # noqa: ARG001
-    """Look at everything; a database in order has no offence."""
+    """Check every invariant; a database in order violates none."""
     filled = server.filled(sizes.events)
     with psycopg.connect(filled.dsn, autocommit=True) as connection:
         times: list[float] = []
@@ -45,7 +45,7 @@ def check_all(server: VerifyServer, variant: str, sizes: Sizes) -> Figures:  # n
 
 
 def slowest_first(each: dict[str, float]) -> list[tuple[str, float]]:
-    """The slowest first."""
+    """Sort by time, the slowest first."""
     return sorted(each.items(), key=lambda law: -law[1])
 
 
