@@ -1,6 +1,7 @@
 """`duly bench` measures, small; no test looks at what it says about speed."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from tools.bench.ingest import content
 from tools.bench.ingest import server as ingest_server
 from tools.bench.ingest import store as ingest_store
 from tools.bench.ledger.__main__ import make_plan
+from tools.bench.ledger.peers import PEERS, Peer
 from tools.bench.ledger.report import GOALS
 from tools.bench.ledger.scenarios import GROUPS, PATHS, STEPS
+from tools.bench.ledger.server import open_server
 from tools.bench.posts import __main__ as posts
 from tools.bench.posts import store
 from tools.bench.posts.server import fill
@@ -77,6 +80,24 @@ def test_growth_is_measured_beside_many_rows_built_once() -> None:
     assert answer.returncode == 0, answer.stderr
     goals = json.loads(answer.stdout)["goals"]
     assert [goal["scenario"] for goal in goals] == ["waiting", "finished", "drain"]
+
+
+def test_the_plan_of_a_slow_statement_is_kept_with_what_was_measured() -> None:
+    with open_server() as server:
+        server.admin.execute("select 1")
+        assert server.read_slow_plans() == []
+        server.admin.execute("do $$ begin perform pg_sleep(0.15); end $$")
+        (plan,) = server.read_slow_plans()
+        assert re.match(r"1\d\d\.\d+ ms: \tQuery Text: SELECT pg_sleep\(0\.15\)\n\tResult", plan)
+        assert server.read_slow_plans() == []
+
+
+@pytest.mark.parametrize("peer", PEERS.values(), ids=lambda peer: peer.name)
+def test_a_peer_with_an_environment_of_its_own_is_pinned_by_hash(peer: Peer) -> None:
+    lock = peer.lock.read_text()
+    assert f"{peer.requirement} \\\n    --hash=sha256:" in lock
+    assert "uvloop==" in lock
+    assert "://" not in lock
 
 
 def test_what_is_compared_with_our_own_drain_brings_that_drain_along() -> None:

@@ -30,8 +30,8 @@ def main() -> None:
             for measure in run_round(server, plan, sizes, number):
                 measures.append(measure)
                 print(format_measure(measure), file=output, flush=True)
-                for statement in measure.slow_plans:
-                    print(f"slow statement of {measure.variant}, {statement}", file=sys.stderr, flush=True)
+                for statement in measure.slow_plans:  # the plans are in the JSON
+                    print(f"  slow: {' '.join(statement.split())[:160]}", file=sys.stderr, flush=True)
     titles = {name: each.title for name, each in SCENARIOS.items()}
     if options.json:
         print(json.dumps({**as_json(measures, about, GOALS), "scenarios": titles, "columns": NAMES}))

@@ -22,7 +22,7 @@ PYTHON = "BENCH_PYTHON"  # an interpreter for all of them, where uv finds none
 
 @dataclass(frozen=True)
 class Peer:
-    """A system with an environment of its own; setting and statement are those of its module."""
+    """A system with an environment of its own; setting and unfinished are those of System, which it cannot be asked."""
 
     name: str
     requirement: str

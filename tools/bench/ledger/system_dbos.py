@@ -19,7 +19,7 @@ from tools.bench.ledger.start_log import StartLog
 from tools.bench.ledger.system import UNTIMED, Client, System
 
 QUEUE, NOOP, VERSION = "default", "noop", "bench"
-CONCURRENCY = 500
+CONCURRENCY = 500  # stated in peers.py too, as is:
 POLL_SECONDS = 0.1
 OPTIONS: Any = {"queue_name": QUEUE, "workflow_name": NOOP, "app_version": VERSION}
 
@@ -46,9 +46,7 @@ class DbosClient(Client):
 class Dbos(System):
     """DBOS."""
 
-    name = "dbos"
-    setting = f"concurrency {CONCURRENCY}, polls every {POLL_SECONDS} s"
-    unfinished = "unfinished_of_dbos"
+    name = "dbos"  # its other attributes stand in peers.py
 
     def build(self, dsn: str) -> None:
         self.launch(dsn)

@@ -19,7 +19,7 @@ from psycopg_pool import AsyncConnectionPool
 from tools.bench.ledger.start_log import StartLog
 from tools.bench.ledger.system import BATCH, UNTIMED, Client, System
 
-LIMIT = 1000
+LIMIT = 1000  # stated in peers.py too
 START_LOGS: list[StartLog] = []
 
 
@@ -55,9 +55,7 @@ class ObanClient(Client):
 class ObanSystem(System):
     """Oban."""
 
-    name = "oban"
-    setting = f"psycopg, limit {LIMIT}"
-    unfinished = "unfinished_of_oban"
+    name = "oban"  # its other attributes stand in peers.py
 
     def build(self, dsn: str) -> None:
         uvloop.run(self.install(dsn))
