@@ -19,41 +19,56 @@ def ledger(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Only these, separated by commas: drain, drain2, bulk, single, single16, pickup, backlog, finished, "
-            "snapshot. Default: all."
+            help="Only these, separated by commas: drain, drain2, bulk, single, single16, pickup, waiting, finished, "
+            "finished10, snapshot, paths (all but success), steps (WAL, buffers, statements). Default: all."
         ),
     ] = None,
-    sides: Annotated[
+    systems: Annotated[
         str | None,
-        typer.Option(help="Only these contestants, separated by commas: duly, pgqueuer, procrastinate. Default: all."),
+        typer.Option(
+            help="Only these, separated by commas: duly, pgqueuer, procrastinate, dbos, oban (needs Python 3.12 and "
+            "a C compiler). Default: all."
+        ),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Jobs to drain, or to enqueue in batches.")] = 20_000,
-    few_jobs: Annotated[int, typer.Option(min=1, help="The same for procrastinate, which is slower.")] = 2_000,
+    few_jobs: Annotated[
+        int, typer.Option(min=1, help="The same for procrastinate and DBOS, which are slower.")
+    ] = 2_000,
+    path_jobs: Annotated[
+        int, typer.Option(min=1, help="Jobs that fail, are retried, handed back or canceled.")
+    ] = 5_000,
     singles: Annotated[int, typer.Option(min=1, help="Jobs to enqueue one by one.")] = 2_000,
     pickups: Annotated[int, typer.Option(min=2, help="Jobs for an idle worker to pick up.")] = 2_000,
     least_gap_ms: Annotated[float, typer.Option(min=0, help="Shortest gap between two of these.")] = 5.0,
     max_gap_ms: Annotated[float, typer.Option(min=0, help="Longest gap between two of these.")] = 25.0,
-    rows: Annotated[int, typer.Option(min=1, help="Rows in the full table.")] = 1_000_000,
+    waiting_rows: Annotated[int, typer.Option(min=1, help="Waiting jobs in a large table.")] = 1_000_000,
+    finished_rows: Annotated[int, typer.Option(min=1, help="Finished jobs in a large table.")] = 1_000_000,
+    many_finished_rows: Annotated[int, typer.Option(min=1, help="Finished jobs in a larger one.")] = 10_000_000,
     snapshot_jobs: Annotated[int, typer.Option(min=1, help="Jobs to drain while a snapshot is open.")] = 300_000,
     warm_waves: Annotated[int, typer.Option(min=1, help="Small batches of jobs that warm up the server.")] = 30,
     as_json: Json = False,
 ) -> None:
-    """Compare jobs with procrastinate and pgqueuer on one private, durable server.
+    """Compare jobs with their peers on one private, durable server.
+
+    A round in which a plan of either side flipped is listed, and left out of medians.
 
     Example: duly bench ledger --rounds 3 --only drain,bulk
     """
     sizes = {
         "jobs": jobs,
         "few-jobs": few_jobs,
+        "path-jobs": path_jobs,
         "singles": singles,
         "pickups": pickups,
         "least-gap-ms": least_gap_ms,
         "max-gap-ms": max_gap_ms,
-        "rows": rows,
+        "waiting-rows": waiting_rows,
+        "finished-rows": finished_rows,
+        "many-finished-rows": many_finished_rows,
         "snapshot-jobs": snapshot_jobs,
         "warm-waves": warm_waves,
     }
-    run_bench("ledger", {"rounds": rounds, "only": only, "sides": sides, **sizes}, as_json)
+    run_bench("ledger", {"rounds": rounds, "only": only, "systems": systems, **sizes}, as_json)
 
 
 @app.command()
@@ -213,8 +228,8 @@ def all_benchmarks(
 def run_bench(
     name: str, options: Mapping[str, object], as_json: bool, flags: Sequence[str] = (), *, needs: str | None = None
 ) -> NoReturn:
-    """Replace this process by a program in bench/, after installing the extra that it needs."""
+    """Replace this process by a program in tools/bench/, after installing the extra that it needs."""
     enter_checkout()
     if needs:
         install(needs)
-    exec_module(f"bench.{name}", options, as_json, flags)
+    exec_module(f"tools.bench.{name}", options, as_json, flags)

@@ -9,27 +9,27 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.figures.__main__ import chosen, write_figures
-from bench.figures.page import page_of
-from bench.figures.pictures import pictures_of
-from bench.figures.plans import NAMES, Extent, words_of_plan
-from bench.figures.record import Record, commit_here, machine_here, versions_here
-from bench.ingest import __main__ as ingest_bench
-from bench.ledger import scenarios as ledger_scenarios
-from bench.posts import __main__ as posts_bench
-from bench.report import Measure, Need, as_json
-from bench.scheduler import __main__ as scheduler_bench
-from bench.verify import __main__ as verify_bench
+from tools.bench.figures.__main__ import chosen, write_figures
+from tools.bench.figures.charts import draw_charts
+from tools.bench.figures.page import render_page
+from tools.bench.figures.plans import NAMES, Extent, list_options
+from tools.bench.figures.record import Record, commit_here, machine_here, versions_here
+from tools.bench.ingest import __main__ as ingest_bench
+from tools.bench.ledger import scenarios as ledger_scenarios
+from tools.bench.posts import __main__ as posts_bench
+from tools.bench.report import Goal, Measure, as_json
+from tools.bench.scheduler import __main__ as scheduler_bench
+from tools.bench.verify import __main__ as verify_bench
 
-NEEDS = (
-    Need("drain", "of pgqueuer's", "duly", least=1.0, peer="pgqueuer"),
-    Need("backlog", "of our drain", "duly", least=0.75, base="drain"),
+GOALS = (
+    Goal("drain", "of pgqueuer's", "duly", minimum=1.0, peer="pgqueuer"),
+    Goal("backlog", "of our drain", "duly", minimum=0.75, base="drain"),
 )
-GROWN = (Need("grown", "many, of the rate with few", "many days", least=0.8, limit=1.2, peer="few days"),)
+GROWN = (Goal("grown", "many, of the rate with few", "many days", minimum=0.8, maximum=1.2, peer="few days"),)
 
 
-def record_of(name: str, measures: list[Measure], needs: tuple[Need, ...], **about: object) -> Record:
-    told = {"server": "PostgreSQL 18.6, fsync=on", "sizes": {"days": 1000}, "setting": "one worker", **about}
+def record_of(name: str, measures: list[Measure], goals: tuple[Goal, ...], **about: object) -> Record:
+    text = {"server": "PostgreSQL 18.6, fsync=on", "sizes": {"days": 1000}, "setting": "one worker", **about}
     return Record(
         name,
         f"duly bench {name} --rounds 2",
@@ -39,7 +39,7 @@ def record_of(name: str, measures: list[Measure], needs: tuple[Need, ...], **abo
         {"processors": 2, "architecture": "x86_64", "memory_gb": 8.0, "kernel": "Linux 6"},
         {"duly": "0.1.0", "Python": "3.11.7", "PostgreSQL": "18.6"},
         [1.0, 2.0],
-        as_json(measures, told, needs),
+        as_json(measures, text, goals),
     )
 
 
@@ -52,12 +52,12 @@ def ledger() -> Record:
         waits = {"p50_ms": 2.4, "p95_ms": 4.2, "p99_ms": 9.9}
         measures.append(Measure(number, "pickup", "duly", waits, 0.3, 0.3))
     words = {"drain": "drain, one worker", "pickup": "pick-up, p95", "backlog": "drain beside a backlog"}
-    return record_of("ledger", measures, NEEDS, scenarios=words, columns=["duly", "pgqueuer"], seed=20000)
+    return record_of("ledger", measures, GOALS, scenarios=words, columns=["duly", "pgqueuer"], seed=20000)
 
 
 def ingest() -> Record:
     rates = {"few days": 1000.0, "many days": 900.0}
-    measures = [Measure(1, "grown", side, {"per_second": rate}, 0.3, 0.3) for side, rate in rates.items()]
+    measures = [Measure(1, "grown", variant, {"per_second": rate}, 0.3, 0.3) for variant, rate in rates.items()]
     return record_of("ingest", measures, GROWN, scenarios={"grown": "beside days"})
 
 
@@ -66,31 +66,31 @@ def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
     file.write_text(ledger().text())
     assert Record.read(file) == ledger()
     assert "generated" in file.read_text().splitlines()[0]
-    assert (ledger().sides, ledger().rounds) == (["duly", "pgqueuer"], 2)
+    assert (ledger().variants, ledger().rounds) == (["duly", "pgqueuer"], 2)
     assert list(ledger().scenarios) == ["drain", "pickup", "backlog"]
 
 
 def test_each_kind_of_figure_has_its_picture() -> None:
-    assert set(pictures_of(ledger())) == {"ledger-throughput.svg", "ledger-latency.svg", "ledger-beside.svg"}
-    assert set(pictures_of(ingest())) == {"ingest-growth.svg"}
-    for picture in {**pictures_of(ledger()), **pictures_of(ingest())}.values():
+    assert set(draw_charts(ledger())) == {"ledger-throughput.svg", "ledger-latency.svg", "ledger-beside.svg"}
+    assert set(draw_charts(ingest())) == {"ingest-growth.svg"}
+    for picture in {**draw_charts(ledger()), **draw_charts(ingest())}.values():
         ElementTree.fromstring(picture)  # noqa: S314 (ours)
 
 
 def test_ratios_are_of_one_round_and_their_middle_counts() -> None:
-    pictures = pictures_of(ledger())
-    assert "200 /s (duly: 1.00 times)" in pictures["ledger-throughput.svg"]  # of 0.5 and 1.5
-    assert "0.80 (needed ≥ 0.75)" in pictures["ledger-beside.svg"]
+    charts = draw_charts(ledger())
+    assert "200 /s (duly: 1.00 times)" in charts["ledger-throughput.svg"]  # of 0.5 and 1.5
+    assert "0.80 (needed ≥ 0.75)" in charts["ledger-beside.svg"]
 
 
 def test_growth_is_told_by_the_rows_that_were_there() -> None:
-    told = pictures_of(ingest())["ingest-growth.svg"]
-    assert "1 at 10, 0.90 at 1,000" in told
-    assert "Needed: 0.80 to 1.20." in told
+    text = draw_charts(ingest())["ingest-growth.svg"]
+    assert "1 at 10, 0.90 at 1,000" in text
+    assert "Needed: 0.80 to 1.20." in text
 
 
 def test_the_page_says_where_when_and_with_what(tmp_path: Path) -> None:
-    page = page_of([ledger(), ingest()], {"ledger": ["ledger-throughput.svg"], "ingest": []}, tmp_path)
+    page = render_page([ledger(), ingest()], {"ledger": ["ledger-throughput.svg"], "ingest": []}, tmp_path)
     for words in (
         "2026-11-16 18:00 UTC",
         "0123456789ab",
@@ -109,18 +109,18 @@ def test_the_page_says_where_when_and_with_what(tmp_path: Path) -> None:
 
 def test_a_busy_machine_and_too_few_rounds_are_told(tmp_path: Path) -> None:
     busy = replace(ledger(), load=[9.0, 9.5])
-    page = page_of([busy], {"ledger": []}, tmp_path)
+    page = render_page([busy], {"ledger": []}, tmp_path)
     assert "**The machine was busy with other work** when it measured ledger" in page
     assert "**Fewer than 3 rounds** of ledger" in page
-    assert "busy with other work" not in page_of([ledger()], {"ledger": []}, tmp_path)
-    assert all("2 processors, load 9 before and 9.5 after, 2026-11-16" in each for each in pictures_of(busy).values())
+    assert "busy with other work" not in render_page([ledger()], {"ledger": []}, tmp_path)
+    assert all("2 processors, load 9 before and 9.5 after, 2026-11-16" in each for each in draw_charts(busy).values())
 
 
 def test_pages_beside_it_are_named_with_pictures_that_nobody_measured_here(tmp_path: Path) -> None:
     (tmp_path / "chaos.md").write_text("# Kills survived\n")
     (tmp_path / "chaos-kills.svg").write_text("<svg/>")
     (tmp_path / "ledger.md").write_text("# The ledger\n")
-    page = page_of([ledger()], {"ledger": []}, tmp_path)
+    page = render_page([ledger()], {"ledger": []}, tmp_path)
     assert "[Kills survived](chaos.md)" in page
     assert "](chaos-kills.svg)" in page
     assert page.count("[The ledger](ledger.md)") == 2
@@ -151,13 +151,13 @@ def test_a_record_without_words_or_order_of_its_own_is_shown_all_the_same(tmp_pa
     answer = {key: value for key, value in ledger().answer.items() if key not in ("scenarios", "columns", "seed")}
     bare = replace(ledger(), answer=answer)
     assert bare.scenarios["drain"] == "drain"
-    assert "Seed" not in page_of([bare], {"ledger": []}, tmp_path)
+    assert "Seed" not in render_page([bare], {"ledger": []}, tmp_path)
 
 
 def faults_of_plan(name: str, extent: Extent) -> Iterator[str]:
     """List what is wrong with the options of a benchmark."""
     try:
-        words, five = words_of_plan(name, extent, None), words_of_plan(name, extent, 5)
+        words, five = list_options(name, extent, None), list_options(name, extent, 5)
     except KeyError as missing:
         yield f"{name}, {extent}: no plan: KeyError {missing}"
         return
@@ -178,7 +178,7 @@ def test_every_benchmark_names_its_seed_or_says_that_it_draws_nothing() -> None:
 
 
 def test_verify_is_measured_over_ten_million_events_where_all_is() -> None:
-    assert words_of_plan("verify", Extent.FULL, None) == ["--rounds", "1", "--events", "10000000"]
+    assert list_options("verify", Extent.FULL, None) == ["--rounds", "1", "--events", "10000000"]
 
 
 def test_what_is_chosen_comes_in_its_own_order() -> None:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.plot import Bar, bars, curves, human, percentiles
+from tools.bench.plot import Bar, bars, curves, human, percentiles
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = 'a <b> & "c" → ö'
@@ -40,21 +40,21 @@ def test_bars_on_one_scale_can_be_compared_between_groups() -> None:
 
 
 def test_every_label_value_and_note_is_in_words() -> None:
-    said = texts_of(bars("Rates", ROWS, "/s"))
-    assert said[0] == "Rates"
-    assert {"drain", "single", "duly", "pgqueuer", "10,194 /s (0.97 of it)", "11,646 /s", "2 /s", "4 /s"} <= set(said)
+    output = texts_of(bars("Rates", ROWS, "/s"))
+    assert output[0] == "Rates"
+    assert {"drain", "single", "duly", "pgqueuer", "10,194 /s (0.97 of it)", "11,646 /s", "2 /s", "4 /s"} <= set(output)
 
 
 def test_a_picture_tells_itself_to_those_who_cannot_see_it() -> None:
     picture = ElementTree.fromstring(bars("Rates", ROWS, "/s"))  # noqa: S314 (ours)
     assert picture.attrib["role"] == "img"
     assert picture.attrib["aria-labelledby"] == "title desc"
-    title, told = picture.find(f"{SVG}title"), picture.find(f"{SVG}desc")
+    title, text = picture.find(f"{SVG}title"), picture.find(f"{SVG}desc")
     assert title is not None
-    assert told is not None
+    assert text is not None
     assert title.text == "Rates"
-    assert "drain, duly: 10,194 /s (0.97 of it)" in (told.text or "")
-    assert "Every group has a scale of its own." in (told.text or "")
+    assert "drain, duly: 10,194 /s (0.97 of it)" in (text.text or "")
+    assert "Every group has a scale of its own." in (text.text or "")
 
 
 def test_it_is_readable_by_day_and_by_night() -> None:
@@ -79,15 +79,17 @@ def test_whatever_is_written_is_only_words(draw: Callable[[], str]) -> None:
 
 
 def test_percentiles_stand_side_by_side() -> None:
-    said = texts_of(percentiles("Waits", {"duly": {"p50": 2.4, "p95": 4.2}, "bare": {"p50": 2.1}}, "ms", ours={"duly"}))
-    assert said == ["Waits", "p50", "duly", "2.40 ms", "bare", "2.10 ms", "p95", "duly", "4.20 ms"]
+    output = texts_of(
+        percentiles("Waits", {"duly": {"p50": 2.4, "p95": 4.2}, "bare": {"p50": 2.1}}, "ms", ours={"duly"})
+    )
+    assert output == ["Waits", "p50", "duly", "2.40 ms", "bare", "2.10 ms", "p95", "duly", "4.20 ms"]
 
 
 def test_curves_go_by_tens_and_say_their_points() -> None:
     series = {"pass": [(1_000, 1.0), (10_000, 0.9), (100_000, 0.95)], "due": [(1_000, 1.0), (100_000, 1.26)]}
     picture = curves("Growth", series, "rows", "part", needed=(0.7, 1.3))
-    said = texts_of(picture)
-    assert {"1,000", "10,000", "100,000", "rows", "part", "pass", "due", "0.90", "1.26"} <= set(said)
+    output = texts_of(picture)
+    assert {"1,000", "10,000", "100,000", "rows", "part", "pass", "due", "0.90", "1.26"} <= set(output)
     lines = [each.attrib["points"] for each in ElementTree.fromstring(picture).iter(f"{SVG}polyline")]  # noqa: S314
     (left, middle, right), _ = [[float(point.split(",")[0]) for point in line.split()] for line in lines]
     assert middle - left == pytest.approx(right - middle, abs=0.2)  # each ten times the one before

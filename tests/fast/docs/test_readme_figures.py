@@ -16,7 +16,7 @@ BEGIN, END = "<!-- figures: held against docs/figures by a test -->\n", "<!-- en
 def test_the_readme_quotes_what_was_measured() -> None:
     before, _, rest = README.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    lines = "".join(f"- {line}\n" for line in (faults(), invariants(), guards(), drain()))
+    lines = "".join(f"- {line}\n" for line in (faults(), invariants(), guards(), *ledger()))
     check_golden(README, before + BEGIN + lines + END + after)
 
 
@@ -45,26 +45,20 @@ def guards() -> str:
     return f"**{found[2]}** of {found[1]} guards go red when they are removed ([guards.md](docs/figures/guards.md))."
 
 
-def drain() -> str:
-    """How fast jobs are done beside peers, and how far to trust it: as the page says that was measured with care."""
+def ledger() -> list[str]:
+    """How fast jobs are done beside peers, a row of the page that was measured with care for each figure."""
     page = (FIGURES / "ledger.md").read_text()
     rounds = re.search(r"\| median of (\d+) rounds", page)
     assert rounds
     where = " on a quiet machine" if "nothing else running" in page else ""
-    one, other, two, bulk = (
-        ratio_of(page, row)
-        for row in (
-            "drain, one worker process,",
-            "the same, against procrastinate",
-            "drain, two worker processes,",
-            "enqueue in batches of",
-        )
-    )
-    return (
-        f"Jobs drained at **{one}** times the rate of pgqueuer and **{other}** times that of procrastinate;"
-        f" with two workers **{two}** of pgqueuer, enqueued in bulk **{bulk}**: here every transition is logged."
-        f" The median of {rounds[1]} rounds{where} ([ledger.md](docs/figures/ledger.md))."
-    )
+    texts = {
+        "drain, one worker process,": "times the rate of pgqueuer: jobs drained by one worker, every transition logged",
+        "the same, against procrastinate": "times the rate of procrastinate: the same",
+        "drain, two worker processes,": "times the rate of pgqueuer: jobs drained by two workers",
+        "enqueue in batches of": "times the rate of pgqueuer: jobs enqueued in batches of 1000",
+    }
+    source = f"median of {rounds[1]} rounds{where}, [ledger.md](docs/figures/ledger.md)"
+    return [f"**{ratio_of(page, row)}** {text} ({source})." for row, text in texts.items()]
 
 
 def ratio_of(page: str, row: str) -> str:

@@ -1,30 +1,33 @@
 """`duly bench` measures, small; no test looks at what it says about speed."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from bench.figures.record import commit_here, machine_here
-from bench.ingest import __main__ as ingest
-from bench.ingest import content
-from bench.ingest import ground as ingest_ground
-from bench.ingest import store as ingest_store
-from bench.ledger.__main__ import plan_of
-from bench.ledger.report import NEEDS
-from bench.posts import __main__ as posts
-from bench.posts import store
-from bench.posts.ground import fill
-from bench.report import Measure, Need, verdicts_of
-from bench.verify import __main__ as verify_bench
-from bench.verify import ground as verify_ground
-from bench.verify import store as verify_store
 from duly.verify.invariants import check
 from duly.verify.machines import CONTRACT_MACHINES
 from tests.support.ocr.days import BEFORE, picture
 from tests.support.processes import PYTHON, plain_environment
+from tools.bench.figures.record import commit_here, machine_here
+from tools.bench.ingest import __main__ as ingest
+from tools.bench.ingest import content
+from tools.bench.ingest import server as ingest_server
+from tools.bench.ingest import store as ingest_store
+from tools.bench.ledger.__main__ import make_plan
+from tools.bench.ledger.peers import PEERS, Peer
+from tools.bench.ledger.report import GOALS
+from tools.bench.ledger.scenarios import GROUPS, PATHS, STEPS
+from tools.bench.ledger.server import open_server
+from tools.bench.posts import __main__ as posts
+from tools.bench.posts import store
+from tools.bench.posts.server import fill
+from tools.bench.report import Goal, Measure, evaluate_goals
+from tools.bench.verify import __main__ as verify_bench
+from tools.bulk_data import build_history, count_events
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -47,19 +50,59 @@ def test_a_scenario_that_there_is_not_is_refused_with_those_there_are(name: str,
 
 def test_our_side_of_one_round() -> None:
     few = ("--rounds", "1", "--jobs", "60", "--warm-waves", "1")
-    answer = run("ledger", "--sides", "duly", "--only", "drain,bulk", *few, "--json")
+    answer = run("ledger", "--systems", "duly", "--only", "drain,bulk", *few, "--json")
     assert answer.returncode == 0, answer.stderr
-    told = json.loads(answer.stdout)
-    assert [(each["scenario"], each["side"]) for each in told["measures"]] == [("drain", "duly"), ("bulk", "duly")]
-    assert all(each["figures"]["per_second"] > 0 for each in told["measures"])
-    assert all(each["probe_before_ms"] > 0 and each["probe_after_ms"] > 0 for each in told["measures"])
-    assert [(need["scenario"], need["figure"]) for need in told["needs"]] == [("drain", "peak_mb")]
-    assert "fsync=on, synchronous_commit=on" in told["server"]
+    text = json.loads(answer.stdout)
+    assert [(each["scenario"], each["variant"]) for each in text["measures"]] == [("drain", "duly"), ("bulk", "duly")]
+    assert all(each["figures"]["per_second"] > 0 for each in text["measures"])
+    assert all(each["probe_before_ms"] > 0 and each["probe_after_ms"] > 0 for each in text["measures"])
+    assert [(goal["scenario"], goal["figure"]) for goal in text["goals"]] == [("drain", "peak_mb")]
+    assert "fsync=on, synchronous_commit=on" in text["server"]
+
+
+@pytest.mark.long
+def test_the_other_paths_and_what_each_step_writes() -> None:
+    few = ("--rounds", "1", "--path-jobs", "20", "--warm-waves", "1")
+    answer = run("ledger", "--systems", "duly", "--only", "paths,steps", *few, "--json")
+    assert answer.returncode == 0, answer.stderr
+    figures = {each["scenario"]: each["figures"] for each in json.loads(answer.stdout)["measures"]}
+    assert list(figures) == [*GROUPS[PATHS], *GROUPS[STEPS]]
+    assert all(figures[name]["total_us"] > 0 for name in GROUPS[PATHS])
+    for name in GROUPS[STEPS]:
+        assert 500 < figures[name]["wal_bytes"] < 5000
+        assert 1 < figures[name]["buffers"] < 1000
+        assert 1 <= figures[name]["statements"] < 20
+
+
+def test_growth_is_measured_beside_many_rows_built_once() -> None:
+    few = ("--rounds", "1", "--jobs", "60", "--warm-waves", "1", "--waiting-rows", "300", "--finished-rows", "300")
+    answer = run("ledger", "--systems", "duly", "--only", "waiting,finished", *few, "--json")
+    assert answer.returncode == 0, answer.stderr
+    goals = json.loads(answer.stdout)["goals"]
+    assert [goal["scenario"] for goal in goals] == ["waiting", "finished", "drain"]
+
+
+def test_the_plan_of_a_slow_statement_is_kept_with_what_was_measured() -> None:
+    with open_server() as server:
+        server.admin.execute("select 1")
+        assert server.read_slow_plans() == []
+        server.admin.execute("do $$ begin perform pg_sleep(0.15); end $$")
+        (plan,) = server.read_slow_plans()
+        assert re.match(r"1\d\d\.\d+ ms: \tQuery Text: SELECT pg_sleep\(0\.15\)\n\tResult", plan)
+        assert server.read_slow_plans() == []
+
+
+@pytest.mark.parametrize("peer", PEERS.values(), ids=lambda peer: peer.name)
+def test_a_peer_with_an_environment_of_its_own_is_pinned_by_hash(peer: Peer) -> None:
+    lock = peer.lock.read_text()
+    assert f"{peer.requirement} \\\n    --hash=sha256:" in lock
+    assert "uvloop==" in lock
+    assert "://" not in lock
 
 
 def test_what_is_compared_with_our_own_drain_brings_that_drain_along() -> None:
-    plan = plan_of(["snapshot"], ["duly", "pgqueuer"])
-    assert [(scenario.name, sides) for scenario, sides in plan] == [("drain", ["duly"]), ("snapshot", ["duly"])]
+    plan = make_plan(["snapshot"], ["duly", "pgqueuer"])
+    assert [(scenario.name, variants) for scenario, variants in plan] == [("drain", ["duly"]), ("snapshot", ["duly"])]
 
 
 # Posts ----------------------------------------------------------------------------------------------------------------
@@ -70,23 +113,23 @@ def test_posts_and_what_they_are_held_against() -> None:
     few = ("--posts", "40", "--stored", "50", "--intents", "10", "--clients", "2", "--minute-seconds", "0.5")
     answer = run("posts", "--rounds", "1", "--only", "release,intents", *few, "--warm-waves", "1", "--json")
     assert answer.returncode == 0, answer.stderr
-    told = json.loads(answer.stdout)
-    assert [(each["scenario"], each["side"]) for each in told["measures"]] == [
+    text = json.loads(answer.stdout)
+    assert [(each["scenario"], each["variant"]) for each in text["measures"]] == [
         ("release", "duly"),
         ("release", "bare"),
         ("minute", "duly"),
         ("intents", "duly"),
         ("intents", "bare"),
     ]
-    assert [need["scenario"] for need in told["needs"]] == ["release", "release", "minute", "intents"]
-    assert all(value > 0 for need in told["needs"] for value in need["values"])
-    assert answer.stderr.count("round 1 ") == len(told["measures"])
+    assert [goal["scenario"] for goal in text["goals"]] == ["release", "release", "minute", "intents"]
+    assert all(value > 0 for goal in text["goals"] for value in goal["values"])
+    assert answer.stderr.count("round 1 ") == len(text["measures"])
 
 
 def test_growth_is_few_posts_against_many_in_turns() -> None:
-    plan = posts.BENCH.plan_of(["growth"])
-    sides = ("few stored", "many stored")
-    assert [(each.name, each.sides) for each in plan] == [("grown-release", sides), ("grown-intents", sides)]
+    plan = posts.BENCH.make_plan(["growth"])
+    variants = ("few stored", "many stored")
+    assert [(each.name, each.variants) for each in plan] == [("grown-release", variants), ("grown-intents", variants)]
 
 
 @pytest.mark.lawless
@@ -107,15 +150,15 @@ def test_ingest_and_what_it_is_held_against() -> None:
     few = ("--sessions", "80", "--days", "10000", "--warm-waves", "1")
     answer = run("ingest", "--rounds", "1", "--only", "drain", *few, "--json")
     assert answer.returncode == 0, answer.stderr
-    told = json.loads(answer.stdout)
-    assert [(each["scenario"], each["side"]) for each in told["measures"]] == [("drain", "duly"), ("drain", "bare")]
-    assert [(need["scenario"], need["least"]) for need in told["needs"]] == [("drain", 0.5)]
-    assert all(value > 0 for need in told["needs"] for value in need["values"])
+    text = json.loads(answer.stdout)
+    assert [(each["scenario"], each["variant"]) for each in text["measures"]] == [("drain", "duly"), ("drain", "bare")]
+    assert [(goal["scenario"], goal["minimum"]) for goal in text["goals"]] == [("drain", 0.5)]
+    assert all(value > 0 for goal in text["goals"] for value in goal["values"])
 
 
 def test_growth_is_few_days_against_many_in_turns() -> None:
-    plan = ingest.BENCH.plan_of(["growth"])
-    assert [(each.name, each.sides) for each in plan] == [("grown", ("few days", "many days"))]
+    plan = ingest.BENCH.make_plan(["growth"])
+    assert [(each.name, each.variants) for each in plan] == [("grown", ("few days", "many days"))]
 
 
 def test_sessions_of_a_batch_are_about_different_days_and_half_of_them_change_theirs() -> None:
@@ -129,9 +172,13 @@ def test_days_that_are_made_for_measuring_break_no_law_but_that_they_have_no_log
     with psycopg.connect(database, autocommit=True) as connection:
         ingest_store.add_sessions(connection, [content.shown(number, 30) for number in range(20)])
         assert check(connection, ["duly", "schedule_ingest"]) == []
-        ingest_ground.fill(connection, 30)
+        ingest_server.fill(connection, 30)
         offences = {each.invariant for each in check(connection, ["duly", "schedule_ingest"])}
-        assert all("log" in each or "holder" in each or "became" in each for each in offences), offences
+        assert offences == {
+            "captures_are_finished_by_their_lease_owner",
+            "captures_match_the_end_of_their_log",
+            "notifications_match_their_delivery",
+        }
 
 
 # The scheduler --------------------------------------------------------------------------------------------------------
@@ -142,8 +189,8 @@ def test_a_pass_beside_more_schedules_and_a_sender_beside_a_bare_program() -> No
     few = ("--schedules", "2000", "--due", "10", "--runs", "1000", "--messages", "100")
     answer = run("scheduler", "--rounds", "1", *few, "--json")
     assert answer.returncode == 0, answer.stderr
-    told = json.loads(answer.stdout)
-    assert [(each["scenario"], each["side"]) for each in told["measures"]] == [
+    text = json.loads(answer.stdout)
+    assert [(each["scenario"], each["variant"]) for each in text["measures"]] == [
         ("pass", "few"),
         ("pass", "some"),
         ("pass", "many"),
@@ -152,7 +199,7 @@ def test_a_pass_beside_more_schedules_and_a_sender_beside_a_bare_program() -> No
         ("send", "duly"),
         ("send", "bare"),
     ]
-    assert all(value > 0 for need in told["needs"] for value in need["values"])
+    assert all(value > 0 for goal in text["goals"] for value in goal["values"])
 
 
 # All of them ----------------------------------------------------------------------------------------------------------
@@ -162,11 +209,11 @@ def test_a_pass_beside_more_schedules_and_a_sender_beside_a_bare_program() -> No
 def test_all_of_them_become_raw_figures_pictures_and_a_page(tmp_path: Path) -> None:
     answer = run("all", "--quick", "--only", "ledger", "--out", str(tmp_path), "--json")
     assert answer.returncode == 0, answer.stderr
-    told = json.loads(answer.stdout)
-    assert told["failed"] == []
+    text = json.loads(answer.stdout)
+    assert text["failed"] == []
     written = {file.name for file in tmp_path.iterdir()}
     assert written == {"ledger.data.json", "ledger-throughput.svg", "ledger-latency.svg", "README.md"}
-    assert {Path(name).name for name in told["written"]} == written - {"ledger.data.json"}
+    assert {Path(name).name for name in text["written"]} == written - {"ledger.data.json"}
     kept = (tmp_path / "ledger.data.json").read_bytes()
     assert run("all", "--quick", "--only", "verify", "--out", str(tmp_path)).returncode == 0
     assert (tmp_path / "ledger.data.json").read_bytes() == kept, "only what was asked for is measured again"
@@ -189,20 +236,20 @@ def test_all_of_them_become_raw_figures_pictures_and_a_page(tmp_path: Path) -> N
 def test_a_ratio_is_between_figures_of_one_round_and_the_median_counts() -> None:
     rates = {1: (300.0, 100.0), 2: (100.0, 200.0), 3: (240.0, 200.0)}
     measures = [
-        Measure(number, "bulk", side, {"per_second": rate}, 0.3, 0.3 if number < 3 else 4.0)
+        Measure(number, "bulk", variant, {"per_second": rate}, 0.3, 0.3 if number < 3 else 4.0)
         for number, both in rates.items()
-        for side, rate in zip(("duly", "pgqueuer"), both, strict=True)
+        for variant, rate in zip(("duly", "pgqueuer"), both, strict=True)
     ]
-    (verdict,) = verdicts_of(measures, NEEDS)
+    (verdict,) = evaluate_goals(measures, GOALS)
     assert (verdict.values, verdict.median, verdict.is_met) == ([3.0, 0.5, 1.2], 1.2, True)
-    assert (verdict.alike, verdict.median_alike) == ([3.0, 0.5], 1.75)
+    assert (verdict.same_disk, verdict.same_disk_median) == ([3.0, 0.5], 1.75)
 
 
 @pytest.mark.parametrize(("value", "is_met"), [(0.79, False), (0.8, True), (1.0, True), (1.2, True), (1.21, False)])
 def test_what_must_stay_the_same_may_be_neither_slower_nor_faster(value: float, is_met: bool) -> None:
-    need = Need("grown", "of few", "many", least=0.8, limit=1.2)
-    assert need.is_met_by(value) == is_met
-    assert need.limits == "≥ 0.8, ≤ 1.2"
+    goal = Goal("grown", "of few", "many", minimum=0.8, maximum=1.2)
+    assert goal.is_met_by(value) == is_met
+    assert goal.limits == "≥ 0.8, ≤ 1.2"
 
 
 # Verify ---------------------------------------------------------------------------------------------------------------
@@ -211,16 +258,18 @@ def test_what_must_stay_the_same_may_be_neither_slower_nor_faster(value: float, 
 def test_verify_over_histories_of_all_domains() -> None:
     answer = run("verify", "--rounds", "1", "--events", "3000", "--json")
     assert answer.returncode == 0, answer.stderr
-    told = json.loads(answer.stdout)
-    (measure,) = told["measures"]
-    assert (measure["scenario"], measure["side"]) == ("check", "duly")
-    assert [(need["scenario"], need["figure"], need["most"]) for need in told["needs"]] == [("check", "check_s", 180)]
+    text = json.loads(answer.stdout)
+    (measure,) = text["measures"]
+    assert (measure["scenario"], measure["variant"]) == ("check", "duly")
+    assert [(goal["scenario"], goal["figure"], goal["maximum"]) for goal in text["goals"]] == [
+        ("check", "check_s", 180)
+    ]
 
 
 def test_histories_that_are_made_for_measuring_are_of_every_machine_and_break_no_law(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
-        verify_ground.fill(connection, 3000)
-        assert 2700 < verify_store.count_events(connection) < 3300
+        build_history(connection, 3000)
+        assert 2700 < count_events(connection) < 3300
         machines = {machine for (machine,) in connection.execute("select distinct machine from duly.transition")}
         assert {*machines, "job"} == set(CONTRACT_MACHINES)
         assert check(connection, ["duly"]) == []
@@ -236,15 +285,15 @@ def test_a_screen_is_read_as_settings_say_and_only_what_was_measured_is_claimed(
     truth = [{"file": "before.jpg", "date_line": "Tisdag 17 mars 2026", "shifts": shown}]
     (tmp_path / "truth.json").write_text(json.dumps(truth))
     answer = run("ocr", "--images", str(tmp_path), "--json", TESSDATA_PREFIX=str(tmp_path))  # no language there
-    told = json.loads(answer.stdout)
-    (row,) = told["rows"]
-    assert (row["way"], told["engines"]) == ("alone", ["rapidocr"])
+    text = json.loads(answer.stdout)
+    (row,) = text["rows"]
+    assert (row["way"], text["engines"]) == ("alone", ["rapidocr"])
     assert (row["images"], row["dates"], row["right"], row["times"], row["shifts"]) == (1, 1, 3, 3, 4)
-    assert [miss["lost"] for miss in told["missed"]] == [[list(shown[-1])]]
-    assert 100 < told["peak_mb"] < 2000
-    assert told["cpu_ms"] > 0
-    assert [each.split(" = ")[0] for each in told["unmet"]] == [
+    assert [miss["lost"] for miss in text["missed"]] == [[list(shown[-1])]]
+    assert 100 < text["peak_mb"] < 2000
+    assert text["cpu_ms"] > 0
+    assert [each.split(" = ")[0] for each in text["unmet"]] == [
         "alone: 3 of 4 shifts completely right",
         "alone: 3 of 4 times",
     ]
-    assert (answer.returncode, told["met"]) == (1, False)
+    assert (answer.returncode, text["met"]) == (1, False)

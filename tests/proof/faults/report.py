@@ -10,8 +10,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.figures.record import kernel_release
-from bench.plot import Bar, bars
 from duly.crashpoint import CRASHPOINTS
 from duly.db.embedded.binaries import find_binaries
 from duly.launcher import ROOT
@@ -21,6 +19,8 @@ from tests.proof.faults.episodes import EPISODES, Outcome
 from tests.proof.faults.faults import WIRES
 from tests.proof.faults.points import PASSED, Place
 from tests.proof.faults.workers import WORKS
+from tools.bench.figures.record import kernel_release
+from tools.bench.plot import Bar, bars
 
 FIGURES = ROOT / "docs" / "figures"
 HALF_OPEN = tuple(f"half-open connections of {whose}" for whose in WIRES)

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.ocr.goals import GOALS, find_failed_goals
-from bench.ocr.reading import Reading, ReadingCache
-from bench.ocr.score import Score, score_day, total
 from duly.apps.ingest.ocr.block_fields import RecognisedShift
 from duly.apps.ingest.ocr.reader import RecognisedDay
 from duly.errors import Misconfigured
 from tests.support.ocr import screens
 from tests.support.ocr.text_boxes import box
+from tools.bench.ocr.goals import GOALS, find_failed_goals
+from tools.bench.ocr.reading import Reading, ReadingCache
+from tools.bench.ocr.score import Score, score_day, total
 
 DAY = "2026-02-24"
 ANNA = ("08:00", "09:00", "Städning", "Anna Svensson", "Åby")

@@ -1,0 +1,1 @@
+"""`duly verify` over histories of many millions of events: every invariant, in one snapshot."""
