@@ -6,11 +6,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from duly.db.migrations import DIRECTORY
 from duly.jobs import JOB, JOB_MACHINE
 from duly.jobs.model import TERMINAL, JobStatus
 from duly.lease.operations import TEMPLATES, render, render_settle
-from duly.lease.state_machine import ILLEGAL_MOVE, render_state_machine
+from duly.lease.state_machine import ILLEGAL_MOVE
 from duly.verify import compare
 from duly.verify.contract import contract_lines
 from tests.support.golden import GOLDEN, check_golden
@@ -98,15 +97,6 @@ def test_the_statements_of_the_lease_are_the_committed_ones() -> None:
     statements = {name: render(JOB, name) for name in names} | {"settle": render_settle(JOB, "succeeded")}
     text = "\n\n".join(f"-- {name}\n{statements[name].as_string(None)};" for name in sorted(statements))
     check_golden(STATEMENTS / "job.sql", text + "\n")
-
-
-def test_the_triggers_of_the_machine_are_the_committed_ones() -> None:
-    check_golden(STATEMENTS / "job.machine.sql", render_state_machine(JOB_MACHINE) + "\n")
-
-
-def test_the_migration_of_the_ledger_holds_the_triggers_of_its_machine() -> None:
-    """A migration is frozen text: a change of the state machine needs a new migration, named here."""
-    assert render_state_machine(JOB_MACHINE) in (DIRECTORY / "sql" / "0003_ledger.up.sql").read_text()
 
 
 def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:

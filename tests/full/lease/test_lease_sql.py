@@ -1,4 +1,4 @@
-"""The rendered SQL of every lease table and state machine, changed only on purpose."""
+"""The rendered SQL of every lease table, changed only on purpose."""
 
 import ast
 import re
@@ -20,25 +20,12 @@ def test_every_lease_table_has_its_statements_committed() -> None:
     assert committed == {*described, *(shape.table.qualified_name[1] for shape in TEST_ONLY)}
 
 
-def test_every_state_machine_has_its_triggers_committed() -> None:
-    committed = [file.name.removesuffix(".machine.sql") for file in STATEMENTS.glob("*.machine.sql")]
-    described = [str(constant_of(call, "name")) for call in calls_of("StateMachine")]
-    assert sorted(committed) == sorted([*described, *(shape.machine.name for shape in TEST_ONLY)])
-
-
 def calls_of(name: str) -> Iterator[ast.Call]:
     """Yield every call of this name in our sources."""
     for file in (ROOT / "src" / "duly").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
                 yield node
-
-
-def constant_of(call: ast.Call, name: str) -> object:
-    """Return the constant that a call passes as this argument."""
-    (value,) = [argument.value for argument in call.keywords if argument.arg == name]
-    assert isinstance(value, ast.Constant), f"{name} is spelled out where it is given"
-    return value.value
 
 
 def table_of(call: ast.Call) -> str:

@@ -1,7 +1,7 @@
 """The list of guards in statements, generated: every owner predicate and every SKIP LOCKED, each a change of one file.
 
 The statements of the lease are templates: what is taken out of one is taken out of the SQL of every table, which is
-committed under `tests/golden/lease`. Functions that live in the database are found in the migrations that make them.
+committed under `tests/golden/lease`. Functions that live in the database are in the `functions.sql` of their packages.
 """
 
 import re
@@ -14,7 +14,7 @@ from duly.launcher import ROOT
 
 SOURCES = ROOT / "src" / "duly"
 LOOKING = ("verify", "testing")  # these only look, and nothing is held by them
-NAME = re.compile(r"^-- name: (\w+)|^create function ([\w.]+)", re.MULTILINE)
+NAME = re.compile(r'^-- name: (\w+)|^create (?:or replace )?function ([\w."{}]+)', re.MULTILINE)
 SKIP_LOCKED = re.compile(r" skip locked\b")
 OWNERS = r"(?:\w+\.)?(?:\{owner\}|\{settled_by\}|lease_owner|locked_by|settled_by)"
 OWNER = re.compile(rf"(?<=\b(?:and|AND) ){OWNERS} = (?:%\(owner\)s|\w+\.owner)\b")

@@ -10,9 +10,9 @@ from psycopg.conninfo import make_conninfo
 
 from duly.apps.posts.model import PostStatus
 from duly.apps.posts.states import POST, POST_MACHINE
-from duly.db.migrations import DIRECTORY, Names
+from duly.db.migrations import Names
 from duly.lease.operations import TEMPLATES, render, render_settle
-from duly.lease.state_machine import ILLEGAL_MOVE, render_state_machine
+from duly.lease.state_machine import ILLEGAL_MOVE
 from duly.verify import compare
 from duly.verify.contract import contract_lines
 from tests.support.golden import GOLDEN, check_golden
@@ -211,15 +211,6 @@ def test_the_statements_of_the_lease_are_the_committed_ones() -> None:
     statements = {name: render(POST, name) for name in names} | {"settle": render_settle(POST, "RELEASED")}
     text = "\n\n".join(f"-- {name}\n{statements[name].as_string(None)};" for name in sorted(statements))
     check_golden(STATEMENTS / "post.sql", text + "\n")
-
-
-def test_the_triggers_of_the_machine_are_the_committed_ones() -> None:
-    check_golden(STATEMENTS / "post.machine.sql", render_state_machine(POST_MACHINE) + "\n")
-
-
-def test_the_migration_of_posts_holds_the_triggers_of_its_machine() -> None:
-    """A migration is frozen text: whoever changes the machine writes another migration, and names it here."""
-    assert render_state_machine(POST_MACHINE) in (DIRECTORY / "sql" / "0004_posts.up.sql").read_text()
 
 
 def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:

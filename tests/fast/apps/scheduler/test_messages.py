@@ -39,7 +39,7 @@ def test_every_answer_and_every_reason_has_its_texts() -> None:
 
 
 def test_every_reason_that_sql_stores_has_a_code() -> None:
-    paths = ("db/migrations/sql/0006_scheduler.up.sql", "apps/scheduler/queries.sql")
+    paths = ("apps/scheduler/functions.sql", "apps/scheduler/queries.sql")
     found = [STORED_BY_SQL.findall(files("duly").joinpath(path).read_text("utf-8")) for path in paths]
     assert [len(each) for each in found] == [4, 1]
     stored = {"".join(groups) for each in found for groups in each}
