@@ -583,12 +583,12 @@ create or replace function "posts"."posts_timeline"() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $timeline$
 begin
-    insert into duly.transition (machine, key, seq, prev_status, next_status, actor, detail_json)
+    insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'post', "id"::text, revision, moved_from, "status"::text, case when status = 'PROCESSING' then lease_owner
-            when status = 'RELEASED' then settled_by end, jsonb_strip_nulls(jsonb_build_object('version', version,
-            'attempts', nullif(process_attempts, 0), 'aiError', ai_error, 'legacy', case
-            when legacy is not null then true end))
+        'post', "id"::text, revision, duly.clock(), moved_from, "status"::text, case
+            when status = 'PROCESSING' then lease_owner when status = 'RELEASED' then settled_by end,
+            jsonb_strip_nulls(jsonb_build_object('version', version, 'attempts', nullif(process_attempts, 0), 'aiError',
+            ai_error, 'legacy', case when legacy is not null then true end))
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;
@@ -666,7 +666,7 @@ grant update (looked_at, breached_at, breaches) on posts.objectives to "duly_wor
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'posts', applied.object, applied.sha256
-from unnest( E'{"function posts.daily_key","function posts.iso","function posts.kept_name","function posts.create_intent","function posts.expire_uploads","function posts.retain","view posts.documents","function \\"posts\\".\\"posts_guard\\"","trigger \\"posts_guard\\" on \\"posts\\".\\"posts\\"","function \\"posts\\".\\"posts_timeline\\"","trigger \\"posts_timeline_insert\\" on \\"posts\\".\\"posts\\"","trigger \\"posts_timeline_update\\" on \\"posts\\".\\"posts\\"","grants"}'::text[], '{"65c7adc5a5948177ad76d05882a63aac3f920b385369ae432d2e161a5c65739e","90a935529db8e52ac70389be3c9df360322c289fd9ec54d7e320bb069b911d9b","ec816140e5fe8ab751537b7d4d2a6e0b394bded6d61c96cf4670f7354ea42cb5","096412c4a778a70a1b446842b9ebfd9210ebb0877f3076c6aad9eda74b514000","55fab94be4bcfe551859f60271e8a7d62fef5f58b7c18ea1723d6f51f961ee3e","1b630567ef2a8a6e879ee04711cbebbe102ebc7d291c3070bd29db3d655767ee","25dfaee0a63dd91831620059b0400230ac8ee792f3fc8a165ba836910d9930d9","50e8f6263e87b9d741b3fb3f4d959206086541fe52474882938caac77b3b0a82","73b3db3f2083faafb14821467824fea6971a3a19e21670c9504864b72ca14510","bf3e010a39e2dcbd87106eade380b353d8d943f928732f67f3a39669548e4d71","cd6310311a4f477c9e7bc3df1f0d416370a662928ffc802084b5d1fdf174bffb","4dd56e7bb5153c6aa5381714c3e1d752445332a3d65848beaf5d43c88e43d510","262fe24a7d352d8e7bbcf1088adb97eea3aa994253b1bdf90a73da40a948786f"}'::text[]) as applied (object, sha256)
+from unnest( E'{"function posts.daily_key","function posts.iso","function posts.kept_name","function posts.create_intent","function posts.expire_uploads","function posts.retain","view posts.documents","function \\"posts\\".\\"posts_guard\\"","trigger \\"posts_guard\\" on \\"posts\\".\\"posts\\"","function \\"posts\\".\\"posts_timeline\\"","trigger \\"posts_timeline_insert\\" on \\"posts\\".\\"posts\\"","trigger \\"posts_timeline_update\\" on \\"posts\\".\\"posts\\"","grants"}'::text[], '{"65c7adc5a5948177ad76d05882a63aac3f920b385369ae432d2e161a5c65739e","90a935529db8e52ac70389be3c9df360322c289fd9ec54d7e320bb069b911d9b","ec816140e5fe8ab751537b7d4d2a6e0b394bded6d61c96cf4670f7354ea42cb5","096412c4a778a70a1b446842b9ebfd9210ebb0877f3076c6aad9eda74b514000","55fab94be4bcfe551859f60271e8a7d62fef5f58b7c18ea1723d6f51f961ee3e","1b630567ef2a8a6e879ee04711cbebbe102ebc7d291c3070bd29db3d655767ee","25dfaee0a63dd91831620059b0400230ac8ee792f3fc8a165ba836910d9930d9","50e8f6263e87b9d741b3fb3f4d959206086541fe52474882938caac77b3b0a82","73b3db3f2083faafb14821467824fea6971a3a19e21670c9504864b72ca14510","544283d3c2985dc9f014957e5b5bf44ed72f3622235c6d286056d3fbe69a8295","cd6310311a4f477c9e7bc3df1f0d416370a662928ffc802084b5d1fdf174bffb","4dd56e7bb5153c6aa5381714c3e1d752445332a3d65848beaf5d43c88e43d510","262fe24a7d352d8e7bbcf1088adb97eea3aa994253b1bdf90a73da40a948786f"}'::text[]) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 do $closing$

@@ -151,8 +151,8 @@ create table scheduler.jobs (
     advance_minutes int not null default 0,
     channel text not null default 'telegram',
     status text not null default 'active',
-    created_at timestamptz not null default duly.clock(),
-    updated_at timestamptz not null default duly.clock(),
+    created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(),
     catch_up text not null default 'latest',
     request_key text,
     request_digest bytea,
@@ -292,8 +292,8 @@ create table scheduler.job_runs (
     scheduled_at timestamptz not null,
     sent_at timestamptz,
     status text not null default 'pending',
-    created_at timestamptz not null default duly.clock(),
-    updated_at timestamptz not null default duly.clock(),
+    created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(),
     remind_at timestamptz,
     reminder_id uuid,
     reason text,
@@ -324,8 +324,8 @@ create table scheduler.reminders (
     job_run_id bigint not null,
     sent_at timestamptz not null,
     payload jsonb,
-    created_at timestamptz not null default duly.clock(),
-    updated_at timestamptz not null default duly.clock(),
+    created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(),
     constraint pk_reminders primary key (id),
     constraint fk_reminders_job_run_keys_job_run_id foreign key (job_run_id)
         references scheduler.job_run_keys (job_run_id) on delete cascade
@@ -340,8 +340,8 @@ create table scheduler.confirmations (
     confirmed_at timestamptz not null default duly.clock(),
     idempotency_key text not null,
     payload jsonb,
-    created_at timestamptz not null default duly.clock(),
-    updated_at timestamptz not null default duly.clock(),
+    created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(),
     constraint pk_confirmations primary key (id),
     constraint fk_confirmations_job_run_keys_job_run_id foreign key (job_run_id)
         references scheduler.job_run_keys (job_run_id) on delete cascade,
@@ -863,8 +863,10 @@ begin
             return;
         end if;
         begin
-            insert into scheduler.job_runs as r (job_id, period_key, scheduled_at)
-            values (ensure_run.job_id, ensure_run.period_key, ensure_run.scheduled_at)
+            insert into scheduler.job_runs as r (job_id, period_key, scheduled_at, created_at, updated_at)
+            values (
+                ensure_run.job_id, ensure_run.period_key, ensure_run.scheduled_at, duly.clock(), duly.clock()
+            )
             returning r.id into ensure_run.job_run_id;
             is_new := true;
             return;
@@ -896,8 +898,8 @@ begin
     ) then
         return null;
     end if;
-    insert into scheduler.reminders (job_run_id, sent_at, payload)
-    select k.job_run_id, m.sent_at, m.payload || jsonb_strip_nulls(jsonb_build_object(
+    insert into scheduler.reminders (job_run_id, sent_at, created_at, updated_at, payload)
+    select k.job_run_id, m.sent_at, duly.clock(), duly.clock(), m.payload || jsonb_strip_nulls(jsonb_build_object(
         'channel', m.channel, 'message_id', m.id, 'receipt', m.receipt
     ))
     from moved as m
@@ -1008,9 +1010,11 @@ begin
     elsif of_run.status = 'archived' then
         raise exception 'run % takes no answer: the schedule was archived', run using errcode = 'DU007';
     end if;
-    insert into scheduler.confirmations (job_run_id, action, idempotency_key, payload)
-    values (run, wanted, idem_key, given)
-    returning id, confirmed_at into known.id, answered_at;
+    answered_at := duly.clock();
+    insert into scheduler.confirmations
+        (job_run_id, action, confirmed_at, idempotency_key, payload, created_at, updated_at)
+    values (run, wanted, answered_at, idem_key, given, answered_at, answered_at)
+    returning id into known.id;
     update scheduler.job_runs as r
     set status = case wanted
             when 'complete' then 'confirmed' when 'skip' then 'skipped' when 'snooze' then 'snoozed' else 'cancelled'
@@ -1225,9 +1229,10 @@ create or replace function "scheduler"."jobs_timeline"() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $timeline$
 begin
-    insert into duly.transition (machine, key, seq, prev_status, next_status, actor, detail_json)
+    insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'schedule', "id"::text, revision, moved_from, "status"::text, null::text, jsonb_build_object('rule', rule)
+        'schedule', "id"::text, revision, duly.clock(), moved_from, "status"::text, null::text,
+            jsonb_build_object('rule', rule)
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;
@@ -1297,10 +1302,11 @@ create or replace function "scheduler"."job_runs_timeline"() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $timeline$
 begin
-    insert into duly.transition (machine, key, seq, prev_status, next_status, actor, detail_json)
+    insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'run', "id"::text, revision, moved_from, "status"::text, null::text, jsonb_strip_nulls(jsonb_build_object('job',
-            job_id, 'period', period_key, 'remindAt', remind_at, 'reason', reason))
+        'run', "id"::text, revision, duly.clock(), moved_from, "status"::text, null::text,
+            jsonb_strip_nulls(jsonb_build_object('job', job_id, 'period', period_key, 'remindAt', remind_at, 'reason',
+            reason))
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;
@@ -1398,7 +1404,7 @@ grant execute on function scheduler.undo(bigint, bigint, interval) to "duly_api"
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'scheduler', applied.object, applied.sha256
-from unnest( E'{"trigger is_append_only on expense.expenses","trigger is_not_emptied on expense.expenses","function scheduler.tg_set_updated_at","trigger trg_jobs__upd on scheduler.jobs","function scheduler.limits","function scheduler.check_schedule_limits","trigger jobs_limits_insert on scheduler.jobs","trigger jobs_limits_update on scheduler.jobs","trigger trg_job_runs__upd on scheduler.job_runs","function scheduler.write_run_key","trigger job_runs_key on scheduler.job_runs","function scheduler.fill_remind_at","trigger job_runs_remind_at on scheduler.job_runs","function scheduler.forget_run","trigger job_runs_forget on scheduler.job_runs","function scheduler.check_run_limits","trigger job_runs_limits on scheduler.job_runs","trigger trg_reminders__upd on scheduler.reminders","trigger trg_confirmations__upd on scheduler.confirmations","function expense.check_reversal","trigger expenses_reversal on expense.expenses","function scheduler.watch_partition","function scheduler.make_partition","function scheduler.ensure_partitions","function scheduler.unplan","function scheduler.cancel_open","function scheduler.finish_archived","function scheduler.begin_plan","trigger jobs_begin_plan on scheduler.jobs","function scheduler.change_plan","trigger jobs_change_plan on scheduler.jobs","function scheduler.follow_zone","trigger users_follow_zone on \\"user\\".users","function scheduler.ensure_run","function scheduler.note_sent","trigger outbox_note_sent on duly.outbox","function scheduler.receipt_of","function scheduler.answer","function scheduler.undo","view scheduler.upcoming","view scheduler.due_runs","function scheduler.is_locked","function \\"scheduler\\".\\"jobs_guard\\"","trigger \\"jobs_guard\\" on \\"scheduler\\".\\"jobs\\"","function \\"scheduler\\".\\"jobs_timeline\\"","trigger \\"jobs_timeline_insert\\" on \\"scheduler\\".\\"jobs\\"","trigger \\"jobs_timeline_update\\" on \\"scheduler\\".\\"jobs\\"","function \\"scheduler\\".\\"job_runs_guard\\"","trigger \\"job_runs_guard\\" on \\"scheduler\\".\\"job_runs\\"","function \\"scheduler\\".\\"job_runs_timeline\\"","trigger \\"job_runs_timeline_insert\\" on \\"scheduler\\".\\"job_runs\\"","trigger \\"job_runs_timeline_update\\" on \\"scheduler\\".\\"job_runs\\"","grants"}'::text[], '{"879d5dc1e2e5b136974b1227606ced60d335894dc7755c42f4dd55229689eae5","6d5b2d665a50cb4d028801a2fd64c4d23e3d6997354ad2e7dd5bab106ada9752","6f32118a60cd7393ff55d4f77af00d39966edd2a1c00b4006c241359e9ff4019","b0a38a3adc85e7c76880f6bcd1b61b75675c5ea253d6a364678a1547bd4af56f","a8885ad6c1f65b8457583c09dc7dcc647a171fccd4a344cd1611f302dc8f98e5","4b34a8c59b048ae0e3224cad54bc6d4b9d09a07d2954aef1d5bfd95cce8c5555","317581a387e3e11a56623f5c2e3e5e7f143ce07cfa50e2d8f9ea1c9092ae7c00","8e3194d61856a0c9e599175d57d7d8acc66ad22baf75faee79fe6c209fd0453a","04ef3cb8bc6f6564f94a6d09271fd629717ddf545725eaccf7f7366cf232c120","e409d6a0fc508847aa703a6030d0d7faa373e1e0a6b7a10a149ad3579354e112","3393be82e57326519238b080693b9e86ac877c2930920b8f8ee3dca05bb43387","cccec23e0c2871ba49a88f05d54cb6a88368bd9e2c839bc6ef1efd954080de99","084de821118744fe8c5653d920d4f0205f175b99c28672cc795c1e1dc72528bf","2cf3ac6ff1de6b5ea4486433aa76fc99a617700f29f7a1e24e3b16980c0f4cbe","b881420400661d6c24ce400022ce3673a198c4f459ba0b4672bd8528311ba201","b33d3e08a14a802c2b2f25c910944d1b4694d9da67d0fde822e34cd0a5f5fea5","420c38d938eb8e1f1e02a1fd048f1c444989e5b6f8ea9b8ac8bc32c5542d3994","16ee85d48a67b78a90f9d47b51cbe695f51250e9bc62011dd34570b8ec9da68f","756edfaff6bf7c1c2eb1712bb3efa8fa97190f19bb7bf36bc2f2d077371efd26","96c2426e3b70b77e6836e0fca70684218f22c14cc73ff2042570e27effa22ece","03ff0bf7eb6a6a9d76d262b4da4c14150be766454534e77fd4a56747611ee79a","82679c07b6a88a0b9b78e7f62b67ae770325cb06a86563c167eb22c433ef07ab","fa1f56e5c878d0204a79379a8ff4e6cf9e103a3edcd75c267f21f7bdfa685d9a","72625f9e19c3c42c340a356ed430fd151affc9dd2f19ccf820abae9ef93a1a22","81ceaf76af15ec607c0eb8bab40e22773a56a108c4dd3667b688e0c7c0135a36","8debcac44b3dca0e3c57404ecf200ee807963b22941b7b93f6c992cc5bce1c31","220d44e121cd4ff77707fe514520d7688818be4010cb4e472a9aea02df746bda","f487ecf0b3978914ecb764476da0e75226c561785dcbd74e62c0b569df168fc7","45f931c25b7945d91fd77967f94a6731fd10e7850167e0a256eb210f0c88838c","6297c2568b4fc5ad29b93c79bbd022f372285bfaecce296749d2b178bef55f49","239847fa87fcf14ab15b203b8815a32734e5a8fb558056a9bc139b8ff6958f6b","ce9083a793d135fa516ffefddc29c58ba345b9dfdc85f1230e27f93da3425f0c","b7bdd6262ca300d8f64b9dd05d938a53005aef27a04f70acb1f5480443dd9c53","4b53169d774d2d7bda98daacc375f6de1621cd92c22bc5fdd3fa42dfec308404","89e92401e501844a234b6c7c5900a3ba067376540308c4e3a104e7ff9c6dbab5","2fd8722e3246df3db149941e5123b94238d1c11977252bb08c99936ad5193050","05254a6d193cefbaca6601cfab6b6f17e4365e56413aaeaca67dc5c4043dffe3","1807e98beb7a006f57510275c084fac2be9b83d5125fb8ef2fc68c624dc4af23","023ffc958b218ead64b78eff0e9c7c5a038b16bb6465fbac4b7290609b774fb7","aff11bb37c30186a772bf11db728b449a2c1d030e4568ba6e1c78fc16b3ed919","577f52836dcb79e522f85ad81092f567181cc3e9578f29d5ab407e9b50d1d2f7","71acfde8a871ee59002416ac847ebed0d86194ac63e33198adc0f0fd9bdc6a43","3d9a1b79053cdbfdfef506be1635f8650368ecaf24be6c51d103348a70f03f31","5ad970a1b958489d4f1b46577903bf1aa9c99bc57007a26057973f9259a216e9","d6686e45dbf95ca905ed84405f40a40fc9559277abf23bf5c830c4f37ded5a6c","ca59fabb8b8ac28a56727a128969ba21a1efe4e949b4c0dac013f58fed59bbc5","4e350d2214213379c335452ca3ec2edc7e73f336e573ae23f7b910e29242d057","76db769dd46407c04966d3752725a78f1666d47604ca4884b710f327ffedf635","10992e686bd78f88a60cac687a1f2085ebf92c82802018f993ae191c35899a1f","15313986daef397c9c72b0ac563e7a9d4b23fe56ac29c11a6c0facbb493db713","e7e2a6a0e834695570775fa1a882ecf3a5ece152c0939679b49a1256377e77d0","5a9ef10e8f955259ade351ebd17dd23cd155cfb7d6539898fa3e62cbe0487666","a8462a664976131539517c555523a6616dcbbb8dd90719519cf867b9e7576889"}'::text[]) as applied (object, sha256)
+from unnest( E'{"trigger is_append_only on expense.expenses","trigger is_not_emptied on expense.expenses","function scheduler.tg_set_updated_at","trigger trg_jobs__upd on scheduler.jobs","function scheduler.limits","function scheduler.check_schedule_limits","trigger jobs_limits_insert on scheduler.jobs","trigger jobs_limits_update on scheduler.jobs","trigger trg_job_runs__upd on scheduler.job_runs","function scheduler.write_run_key","trigger job_runs_key on scheduler.job_runs","function scheduler.fill_remind_at","trigger job_runs_remind_at on scheduler.job_runs","function scheduler.forget_run","trigger job_runs_forget on scheduler.job_runs","function scheduler.check_run_limits","trigger job_runs_limits on scheduler.job_runs","trigger trg_reminders__upd on scheduler.reminders","trigger trg_confirmations__upd on scheduler.confirmations","function expense.check_reversal","trigger expenses_reversal on expense.expenses","function scheduler.watch_partition","function scheduler.make_partition","function scheduler.ensure_partitions","function scheduler.unplan","function scheduler.cancel_open","function scheduler.finish_archived","function scheduler.begin_plan","trigger jobs_begin_plan on scheduler.jobs","function scheduler.change_plan","trigger jobs_change_plan on scheduler.jobs","function scheduler.follow_zone","trigger users_follow_zone on \\"user\\".users","function scheduler.ensure_run","function scheduler.note_sent","trigger outbox_note_sent on duly.outbox","function scheduler.receipt_of","function scheduler.answer","function scheduler.undo","view scheduler.upcoming","view scheduler.due_runs","function scheduler.is_locked","function \\"scheduler\\".\\"jobs_guard\\"","trigger \\"jobs_guard\\" on \\"scheduler\\".\\"jobs\\"","function \\"scheduler\\".\\"jobs_timeline\\"","trigger \\"jobs_timeline_insert\\" on \\"scheduler\\".\\"jobs\\"","trigger \\"jobs_timeline_update\\" on \\"scheduler\\".\\"jobs\\"","function \\"scheduler\\".\\"job_runs_guard\\"","trigger \\"job_runs_guard\\" on \\"scheduler\\".\\"job_runs\\"","function \\"scheduler\\".\\"job_runs_timeline\\"","trigger \\"job_runs_timeline_insert\\" on \\"scheduler\\".\\"job_runs\\"","trigger \\"job_runs_timeline_update\\" on \\"scheduler\\".\\"job_runs\\"","grants"}'::text[], '{"879d5dc1e2e5b136974b1227606ced60d335894dc7755c42f4dd55229689eae5","6d5b2d665a50cb4d028801a2fd64c4d23e3d6997354ad2e7dd5bab106ada9752","6f32118a60cd7393ff55d4f77af00d39966edd2a1c00b4006c241359e9ff4019","b0a38a3adc85e7c76880f6bcd1b61b75675c5ea253d6a364678a1547bd4af56f","a8885ad6c1f65b8457583c09dc7dcc647a171fccd4a344cd1611f302dc8f98e5","4b34a8c59b048ae0e3224cad54bc6d4b9d09a07d2954aef1d5bfd95cce8c5555","317581a387e3e11a56623f5c2e3e5e7f143ce07cfa50e2d8f9ea1c9092ae7c00","8e3194d61856a0c9e599175d57d7d8acc66ad22baf75faee79fe6c209fd0453a","04ef3cb8bc6f6564f94a6d09271fd629717ddf545725eaccf7f7366cf232c120","e409d6a0fc508847aa703a6030d0d7faa373e1e0a6b7a10a149ad3579354e112","3393be82e57326519238b080693b9e86ac877c2930920b8f8ee3dca05bb43387","cccec23e0c2871ba49a88f05d54cb6a88368bd9e2c839bc6ef1efd954080de99","084de821118744fe8c5653d920d4f0205f175b99c28672cc795c1e1dc72528bf","2cf3ac6ff1de6b5ea4486433aa76fc99a617700f29f7a1e24e3b16980c0f4cbe","b881420400661d6c24ce400022ce3673a198c4f459ba0b4672bd8528311ba201","b33d3e08a14a802c2b2f25c910944d1b4694d9da67d0fde822e34cd0a5f5fea5","420c38d938eb8e1f1e02a1fd048f1c444989e5b6f8ea9b8ac8bc32c5542d3994","16ee85d48a67b78a90f9d47b51cbe695f51250e9bc62011dd34570b8ec9da68f","756edfaff6bf7c1c2eb1712bb3efa8fa97190f19bb7bf36bc2f2d077371efd26","96c2426e3b70b77e6836e0fca70684218f22c14cc73ff2042570e27effa22ece","03ff0bf7eb6a6a9d76d262b4da4c14150be766454534e77fd4a56747611ee79a","82679c07b6a88a0b9b78e7f62b67ae770325cb06a86563c167eb22c433ef07ab","fa1f56e5c878d0204a79379a8ff4e6cf9e103a3edcd75c267f21f7bdfa685d9a","72625f9e19c3c42c340a356ed430fd151affc9dd2f19ccf820abae9ef93a1a22","81ceaf76af15ec607c0eb8bab40e22773a56a108c4dd3667b688e0c7c0135a36","8debcac44b3dca0e3c57404ecf200ee807963b22941b7b93f6c992cc5bce1c31","220d44e121cd4ff77707fe514520d7688818be4010cb4e472a9aea02df746bda","f487ecf0b3978914ecb764476da0e75226c561785dcbd74e62c0b569df168fc7","45f931c25b7945d91fd77967f94a6731fd10e7850167e0a256eb210f0c88838c","6297c2568b4fc5ad29b93c79bbd022f372285bfaecce296749d2b178bef55f49","239847fa87fcf14ab15b203b8815a32734e5a8fb558056a9bc139b8ff6958f6b","ce9083a793d135fa516ffefddc29c58ba345b9dfdc85f1230e27f93da3425f0c","b7bdd6262ca300d8f64b9dd05d938a53005aef27a04f70acb1f5480443dd9c53","7bb8ec9fdaf85754ddb0550ffef640098e75181c95e87e2a8462d7b11e30fa30","5f4e357d76dd60dc6520cb29f51d2ec0f08ed2d309a0a6ee9e9d8ab530a2435e","2fd8722e3246df3db149941e5123b94238d1c11977252bb08c99936ad5193050","05254a6d193cefbaca6601cfab6b6f17e4365e56413aaeaca67dc5c4043dffe3","168dd82ee5b4a9f6c0ff009e3d6b8f1517629ea4f467bc96775ba9e9446e20fa","023ffc958b218ead64b78eff0e9c7c5a038b16bb6465fbac4b7290609b774fb7","aff11bb37c30186a772bf11db728b449a2c1d030e4568ba6e1c78fc16b3ed919","577f52836dcb79e522f85ad81092f567181cc3e9578f29d5ab407e9b50d1d2f7","71acfde8a871ee59002416ac847ebed0d86194ac63e33198adc0f0fd9bdc6a43","3d9a1b79053cdbfdfef506be1635f8650368ecaf24be6c51d103348a70f03f31","5ad970a1b958489d4f1b46577903bf1aa9c99bc57007a26057973f9259a216e9","f115bee11d63886a32e59b6d2668e5afa0e877a0435002bdc30f413403517ac3","ca59fabb8b8ac28a56727a128969ba21a1efe4e949b4c0dac013f58fed59bbc5","4e350d2214213379c335452ca3ec2edc7e73f336e573ae23f7b910e29242d057","76db769dd46407c04966d3752725a78f1666d47604ca4884b710f327ffedf635","10992e686bd78f88a60cac687a1f2085ebf92c82802018f993ae191c35899a1f","6fec97881025c4b44fa51eca5658ac953454e52a46e488848cc0c06c44dc9971","e7e2a6a0e834695570775fa1a882ecf3a5ece152c0939679b49a1256377e77d0","5a9ef10e8f955259ade351ebd17dd23cd155cfb7d6539898fa3e62cbe0487666","a8462a664976131539517c555523a6616dcbbb8dd90719519cf867b9e7576889"}'::text[]) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 -- What the scheduler writes once, when its functions and guards are there.

@@ -122,10 +122,10 @@ create or replace function "ledger"."job_timeline"() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $timeline$
 begin
-    insert into ledger.job_event (id, job_id, org_id, seq, prev_status, next_status, detail_json)
+    insert into ledger.job_event (id, job_id, org_id, seq, ts, prev_status, next_status, detail_json)
     select
-        ledger.event_id("id", revision), "id", org_id, revision, moved_from, "status"::text, case when said is null
-            and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts)
+        ledger.event_id("id", revision), "id", org_id, revision, duly.clock(), moved_from, "status"::text, case
+            when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts)
             when moved_from = 'running' and status <> 'running' and num_nonnulls(stage,
             progress) > 0 then coalesce(said, jsonb_build_object()) || jsonb_strip_nulls(jsonb_build_object('stage',
             stage, 'progress', progress)) else said end

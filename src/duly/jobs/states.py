@@ -36,6 +36,7 @@ JOB_EVENT = TransitionLog(
         "job_id": "{key}",
         "org_id": "org_id",
         "seq": "revision",
+        "ts": "duly.clock()",
         "prev_status": "moved_from",
         "next_status": "{state}::text",
         "detail_json": "{detail}",

@@ -39,6 +39,7 @@ TRANSITION = TransitionLog(
         "machine": "{name}",
         "key": "{key}::text",
         "seq": "revision",
+        "ts": "duly.clock()",
         "prev_status": "moved_from",
         "next_status": "{state}::text",
         "actor": "{actor}",

@@ -41,12 +41,12 @@ create or replace function "duly"."outbox_timeline"() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $timeline$
 begin
-    insert into duly.transition (machine, key, seq, prev_status, next_status, actor, detail_json)
+    insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'outbox', "id"::text, revision, moved_from, "status"::text, case when status = 'sending' then lease_owner
-            when moved_from = 'sending' then settled_by end, jsonb_strip_nulls(jsonb_build_object('starts', starts,
-            'called_at', called_at, 'error', case when status in ('pending', 'failed',
-            'uncertain') then last_error end))
+        'outbox', "id"::text, revision, duly.clock(), moved_from, "status"::text, case
+            when status = 'sending' then lease_owner when moved_from = 'sending' then settled_by end,
+            jsonb_strip_nulls(jsonb_build_object('starts', starts, 'called_at', called_at, 'error', case
+            when status in ('pending', 'failed', 'uncertain') then last_error end))
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;

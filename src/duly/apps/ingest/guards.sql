@@ -89,11 +89,12 @@ create or replace function {ingest}."capture_session_timeline"() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $timeline$
 begin
-    insert into duly.transition (machine, key, seq, prev_status, next_status, actor, detail_json)
+    insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'capture', "id"::text, revision, moved_from, "state"::text, case when state = 'processing' then locked_by
-            when state in ('done', 'failed') then settled_by end, jsonb_strip_nulls(jsonb_build_object('closedAt', case
-            when state = 'pending' then closed_at end, 'starts', nullif(starts, 0), 'error', error, 'result', result))
+        'capture', "id"::text, revision, duly.clock(), moved_from, "state"::text, case
+            when state = 'processing' then locked_by when state in ('done', 'failed') then settled_by end,
+            jsonb_strip_nulls(jsonb_build_object('closedAt', case when state = 'pending' then closed_at end, 'starts',
+            nullif(starts, 0), 'error', error, 'result', result))
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;
@@ -190,9 +191,9 @@ create or replace function {ingest}."schedule_notification_timeline"() returns t
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $timeline$
 begin
-    insert into duly.transition (machine, key, seq, prev_status, next_status, actor, detail_json)
+    insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'notification', "notification_id"::text, revision, moved_from, "delivery"::text, case
+        'notification', "notification_id"::text, revision, duly.clock(), moved_from, "delivery"::text, case
             when delivery = 'sending' then lease_owner when moved_from = 'sending' then settled_by end,
             jsonb_strip_nulls(jsonb_build_object('starts', starts, 'called_at', called_at, 'error', case
             when delivery in ('pending', 'failed', 'uncertain') then last_error end))

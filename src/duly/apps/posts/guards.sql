@@ -115,12 +115,12 @@ create or replace function "posts"."posts_timeline"() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $timeline$
 begin
-    insert into duly.transition (machine, key, seq, prev_status, next_status, actor, detail_json)
+    insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'post', "id"::text, revision, moved_from, "status"::text, case when status = 'PROCESSING' then lease_owner
-            when status = 'RELEASED' then settled_by end, jsonb_strip_nulls(jsonb_build_object('version', version,
-            'attempts', nullif(process_attempts, 0), 'aiError', ai_error, 'legacy', case
-            when legacy is not null then true end))
+        'post', "id"::text, revision, duly.clock(), moved_from, "status"::text, case
+            when status = 'PROCESSING' then lease_owner when status = 'RELEASED' then settled_by end,
+            jsonb_strip_nulls(jsonb_build_object('version', version, 'attempts', nullif(process_attempts, 0), 'aiError',
+            ai_error, 'legacy', case when legacy is not null then true end))
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;

@@ -437,8 +437,10 @@ begin
             return;
         end if;
         begin
-            insert into scheduler.job_runs as r (job_id, period_key, scheduled_at)
-            values (ensure_run.job_id, ensure_run.period_key, ensure_run.scheduled_at)
+            insert into scheduler.job_runs as r (job_id, period_key, scheduled_at, created_at, updated_at)
+            values (
+                ensure_run.job_id, ensure_run.period_key, ensure_run.scheduled_at, duly.clock(), duly.clock()
+            )
             returning r.id into ensure_run.job_run_id;
             is_new := true;
             return;
@@ -469,8 +471,8 @@ begin
     ) then
         return null;
     end if;
-    insert into scheduler.reminders (job_run_id, sent_at, payload)
-    select k.job_run_id, m.sent_at, m.payload || jsonb_strip_nulls(jsonb_build_object(
+    insert into scheduler.reminders (job_run_id, sent_at, created_at, updated_at, payload)
+    select k.job_run_id, m.sent_at, duly.clock(), duly.clock(), m.payload || jsonb_strip_nulls(jsonb_build_object(
         'channel', m.channel, 'message_id', m.id, 'receipt', m.receipt
     ))
     from moved as m
@@ -578,9 +580,11 @@ begin
     elsif of_run.status = 'archived' then
         raise exception 'run % takes no answer: the schedule was archived', run using errcode = 'DU007';
     end if;
-    insert into scheduler.confirmations (job_run_id, action, idempotency_key, payload)
-    values (run, wanted, idem_key, given)
-    returning id, confirmed_at into known.id, answered_at;
+    answered_at := duly.clock();
+    insert into scheduler.confirmations
+        (job_run_id, action, confirmed_at, idempotency_key, payload, created_at, updated_at)
+    values (run, wanted, answered_at, idem_key, given, answered_at, answered_at)
+    returning id into known.id;
     update scheduler.job_runs as r
     set status = case wanted
             when 'complete' then 'confirmed' when 'skip' then 'skipped' when 'snooze' then 'snoozed' else 'cancelled'

@@ -47,9 +47,10 @@ create or replace function "scheduler"."jobs_timeline"() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $timeline$
 begin
-    insert into duly.transition (machine, key, seq, prev_status, next_status, actor, detail_json)
+    insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'schedule', "id"::text, revision, moved_from, "status"::text, null::text, jsonb_build_object('rule', rule)
+        'schedule', "id"::text, revision, duly.clock(), moved_from, "status"::text, null::text,
+            jsonb_build_object('rule', rule)
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;
@@ -119,10 +120,11 @@ create or replace function "scheduler"."job_runs_timeline"() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $timeline$
 begin
-    insert into duly.transition (machine, key, seq, prev_status, next_status, actor, detail_json)
+    insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'run', "id"::text, revision, moved_from, "status"::text, null::text, jsonb_strip_nulls(jsonb_build_object('job',
-            job_id, 'period', period_key, 'remindAt', remind_at, 'reason', reason))
+        'run', "id"::text, revision, duly.clock(), moved_from, "status"::text, null::text,
+            jsonb_strip_nulls(jsonb_build_object('job', job_id, 'period', period_key, 'remindAt', remind_at, 'reason',
+            reason))
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;

@@ -73,10 +73,11 @@ begin
             );
     end if;
     set local timezone = 'UTC';  -- a time without a zone was written in UTC
-    insert into ledger.job (id, org_id, type, queue, created_at, run_at, result, stage, progress, said)
+    insert into ledger.job (id, org_id, type, queue, created_at, updated_at, run_at, result, stage, progress, said)
     select
         id, '00000000-0000-0000-0000-000000000001', 'carried_over', 'carried_over',
-        coalesce(created_at::timestamptz, duly.clock()), coalesce(created_at::timestamptz, duly.clock()), result,
+        coalesce(created_at::timestamptz, duly.clock()), duly.clock(),
+        coalesce(created_at::timestamptz, duly.clock()), result,
         left(nullif(stage, ''), 200), least(greatest(progress, 0), 100),
         jsonb_strip_nulls(jsonb_build_object(
             'actor', holder, 'reason', 'carried_over', 'status', status, 'stage', left(stage, 200), 'progress', progress

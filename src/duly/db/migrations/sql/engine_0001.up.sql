@@ -280,8 +280,8 @@ create table ledger.job (
     idempotency_key varchar(255),
     -- squawk-ignore prefer-text-field
     requested_by varchar(255),
-    created_at timestamptz not null default duly.clock(),
-    updated_at timestamptz not null default duly.clock(),
+    created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(),
     started_at timestamptz,
     finished_at timestamptz,
     -- squawk-ignore prefer-text-field
@@ -364,7 +364,7 @@ create index idx_job__org_id_created_at_id_dead_letter on ledger.job (org_id, cr
 create table ledger.job_event (
     id uuid not null default gen_random_uuid(),
     job_id uuid not null,
-    ts timestamptz not null default duly.clock(),
+    ts timestamptz not null default now(),
     -- squawk-ignore prefer-text-field
     prev_status varchar(50),
     -- squawk-ignore prefer-text-field
