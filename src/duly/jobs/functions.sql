@@ -776,13 +776,17 @@ alter table ledger.job enable row level security;
 alter table ledger.job force row level security;
 alter table ledger.job_event enable row level security;
 alter table ledger.job_event force row level security;
+drop policy if exists job_of_tenant on ledger.job;
 create policy job_of_tenant on ledger.job to {api}, {readonly}
     using (org_id = nullif(current_setting('app.current_org_id', true), '')::uuid)
     with check (org_id = nullif(current_setting('app.current_org_id', true), '')::uuid);
+drop policy if exists job_event_of_tenant on ledger.job_event;
 create policy job_event_of_tenant on ledger.job_event to {api}, {readonly}
     using (org_id = nullif(current_setting('app.current_org_id', true), '')::uuid)
     with check (org_id = nullif(current_setting('app.current_org_id', true), '')::uuid);
+drop policy if exists job_of_any_tenant on ledger.job;
 create policy job_of_any_tenant on ledger.job to {owner}, {worker} using (true) with check (true);
+drop policy if exists job_event_of_any_tenant on ledger.job_event;
 create policy job_event_of_any_tenant on ledger.job_event to {owner}, {worker} using (true) with check (true);
 
 -- On Supabase, signed-in users may be let in by their token. Its claims are read where PostgREST puts them and
@@ -795,10 +799,12 @@ begin
         inner join pg_catalog.pg_namespace as n on n.oid = f.pronamespace
         where n.nspname = 'auth' and f.proname = 'jwt'
     ) then
+        drop policy if exists job_of_jwt on ledger.job;
         create policy job_of_jwt on ledger.job for select to authenticated using (org_id = (
             select coalesce(claims -> 'app_metadata' ->> 'org_id', claims ->> 'org_id')::uuid
             from (select nullif(current_setting('request.jwt.claims', true), '')::jsonb) as token (claims)
         ));
+        drop policy if exists job_event_of_jwt on ledger.job_event;
         create policy job_event_of_jwt on ledger.job_event for select to authenticated using (org_id = (
             select coalesce(claims -> 'app_metadata' ->> 'org_id', claims ->> 'org_id')::uuid
             from (select nullif(current_setting('request.jwt.claims', true), '')::jsonb) as token (claims)
