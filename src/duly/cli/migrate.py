@@ -38,8 +38,7 @@ def run_migrate(
 ) -> None:
     """Migrate the database in one transaction, with short lock timeouts.
 
-    It upgrades the engine and the applications that are installed; an empty database gets all of them unless --apps
-    says otherwise.
+    Upgrades the engine and the installed applications; an empty database gets all of them.
 
     A downgrade that drops tables with rows lists them and asks first; without a terminal it needs --yes.
 

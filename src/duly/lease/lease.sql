@@ -7,7 +7,7 @@
 -- claim, so neither a worker of the same name nor an earlier claim of the same process passes.
 --
 -- Two packages have some statements of their own: jobs are claimed and settled by functions
--- (db/migrations/sql/0003_ledger.up.sql) and released by jobs/queries.sql; messages are claimed, released and swept by
+-- (jobs/functions.sql) and released by jobs/queries.sql; messages are claimed, released and swept by
 -- outbox/queries.sql.
 
 -- name: claimable
