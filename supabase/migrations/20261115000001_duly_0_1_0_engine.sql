@@ -26,7 +26,7 @@ begin
         if not exists (select from pg_catalog.pg_roles where rolname = wanted.name) then
             begin
                 execute format('create role %I nologin noinherit', wanted.name);
-                -- Nobody may keep a transaction open and idle: it would hold back vacuum, and locks.
+                -- An idle open transaction would hold back vacuum, and locks.
                 execute format('alter role %I set idle_in_transaction_session_timeout = %L', wanted.name, '1min');
             exception
                 when duplicate_object or unique_violation then
@@ -49,7 +49,7 @@ begin
                 'duly_api', 'duly_worker'
             );
         exception when insufficient_privilege then
-            null;  -- roles that were here before us: who needs it is told which grant is missing
+            null;  -- the roles existed before: a worker that needs it names the missing grant
         end;
     end if;
     if not pg_has_role(
@@ -70,7 +70,7 @@ begin
     select n.oid into of_script from pg_catalog.pg_namespace as n
     where n.nspname = 'duly' and starts_with(obj_description(n.oid, 'pg_namespace'), 'Made by add_session_leases');
     if of_script is not null then
-        -- Whoever could use it, can use what comes in its place: the first migration grants it to them again.
+        -- Roles that could use it may use what replaces it: engine_0001.data.sql grants it to them again.
         select jsonb_agg(jsonb_build_object(
             'name', case when g.role <> 0 then pg_get_userbyid(g.role) end, 'object', g.object, 'privilege', g.privilege
         ))
@@ -150,13 +150,14 @@ create or replace function duly.clock() returns timestamptz
     language sql volatile parallel safe
     return clock_timestamp();
 
-comment on function duly.clock() is 'The time now: for stamps. A statement that waited must not write an old time.';
+comment on function duly.clock() is
+    'The current time, for timestamps that are written: a statement that waited must not write an old one.';
 
 create or replace function duly.now() returns timestamptz
     language sql stable parallel safe
     return statement_timestamp();
 
-comment on function duly.now() is 'The time at the start of the statement: for predicates that an index must serve.';
+comment on function duly.now() is 'The time at the start of the statement, for conditions that an index must serve.';
 
 create or replace function duly.new_id() returns uuid
     language sql volatile parallel safe
@@ -170,8 +171,7 @@ create or replace function duly.new_id() returns uuid
         'hex'
     )::uuid;
 
-comment on function duly.new_id() is
-    'A UUIDv7: what is made together lies together, in every index that begins with it.';
+comment on function duly.new_id() is 'A UUIDv7: rows created together lie together in every index that begins with it.';
 
 create or replace function duly.is_time_zone(zone text) returns boolean
     language plpgsql immutable parallel safe
@@ -193,11 +193,11 @@ begin
 end
 $$;
 
-comment on function duly.touch() is 'updated_at is the database''s word, not the caller''s.';
+comment on function duly.touch() is 'Sets updated_at, whatever the caller wrote.';
 
 -- Append-only tables --------------------------------------------------------------------------------------------------
--- The privilege is the lock: DELETE and TRUNCATE are granted to nobody. This is the safety catch, which retention lifts
--- for its own transaction.
+-- No role is granted DELETE or TRUNCATE. This trigger refuses them to the owner too, except to retention in its own
+-- transaction.
 
 create or replace function duly.refuse_change() returns trigger
     language plpgsql
@@ -215,7 +215,7 @@ create or replace function duly.this_window() returns bigint
     language sql volatile parallel safe
     return floor(date_part('epoch', clock_timestamp()) * 20)::bigint;
 
-comment on function duly.this_window() is 'The number of the present 50 ms, by the real clock: no test moves this one.';
+comment on function duly.this_window() is 'The number of the current 50 ms by the real clock, which no test moves.';
 
 create or replace function duly.wake(channel text) returns void
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -225,7 +225,7 @@ declare
     this_window constant bigint := duly.this_window();
 begin
     if last_window is null then
-        raise exception 'nobody can be woken on channel "%": there is no sequence duly.wake_%', channel, channel
+        raise exception 'cannot wake workers on channel "%": there is no sequence duly.wake_%', channel, channel
             using errcode = 'undefined_object';
     end if;
     -- A window more than a second ahead was written before the clock was set back: it must not keep us silent until
@@ -239,13 +239,13 @@ end
 $$;
 
 comment on function duly.wake(text) is
-    'Tell the workers of a channel, when this commits, that there is work; at most once per 50 ms.';
+    'Notify the workers of a channel when this transaction commits; at most once per 50 ms.';
 
 create or replace function duly.wake_workers() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- The window is looked at first, and here, because most statements end with that: every call saved is felt.
+    -- The window is checked first, and here, because most statements end with that, and a call costs time.
     if pg_sequence_last_value(('duly.wake_' || tg_argv[0])::regclass) is distinct from duly.this_window()
         and exists (select from made) then
         perform duly.wake(tg_argv[0]);
@@ -255,10 +255,10 @@ end
 $$;
 
 comment on function duly.wake_workers() is
-    'After an insert, "referencing new table as made": wake the channel it is given, if anything was made.';
+    'AFTER INSERT, REFERENCING NEW TABLE AS made: notify the given channel if rows were inserted.';
 
 -- Logs that only grow, on every partition -----------------------------------------------------------------------------
--- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. Whoever makes a
+-- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. After creating a
 -- partition of such a log calls this afterwards, for the partition or for the whole log: what is there stays.
 
 create or replace function duly.protect(log regclass) returns void
@@ -285,7 +285,7 @@ end
 $$;
 
 comment on function duly.protect(regclass) is
-    'Make a table, and each partition it has by now, refuse UPDATE, DELETE and TRUNCATE.';
+    'Make a table, and each partition it has now, refuse UPDATE, DELETE and TRUNCATE.';
 
 -- The engine's tables: tenants, people, keys, workers, the log of transitions, the outbox and the ledger.
 
@@ -302,7 +302,7 @@ create table duly.orgs (
         and name !~ '[\u0001-\u001f\u007f-\u009f\u2028\u2029]'
     )
 );
-comment on table duly.orgs is 'A tenant: whose jobs and keys these are.';
+comment on table duly.orgs is 'Tenants: the owners of jobs and keys.';
 
 -- People --------------------------------------------------------------------------------------------------------------
 
@@ -326,8 +326,8 @@ create table "user".users (
     constraint ck_users__currency check (currency ~ '^[A-Z]{3}$'),
     constraint ck_users__quiet check (num_nonnulls(quiet_from, quiet_until) in (0, 2) and quiet_from <> quiet_until)
 );
-comment on table "user".users is 'The one table of people: who a Telegram id, an author id, a scheduler''s user is.';
-comment on column "user".users.quiet_from is 'From this time of their day on nobody reminds them, until quiet_until.';
+comment on table "user".users is 'People: one row for a Telegram id, an author id and a user of the scheduler.';
+comment on column "user".users.quiet_from is 'No reminders from this time of their day until quiet_until.';
 
 create table "user".calendars (
     user_id bigint not null,
@@ -338,7 +338,7 @@ create table "user".calendars (
     constraint fk_calendars_users_user_id foreign key (user_id) references "user".users (id) on delete cascade,
     constraint ck_calendars__token_sha256 check (octet_length(token_sha256) = 32)
 );
-comment on table "user".calendars is 'Whose calendar an address opens: a new address takes the place of the old one.';
+comment on table "user".calendars is 'The token that opens a person''s calendar; a new one replaces the old.';
 
 create table "user".webhooks (
     user_id bigint not null,
@@ -364,8 +364,7 @@ create table "user".apprise_addresses (
     constraint ck_apprise_addresses__url check (url ~ '^[a-z][a-z0-9_+.-]{0,31}://.' and char_length(url) <= 2048)
 );
 comment on table "user".apprise_addresses is
-    'Where messages by apprise go. The address holds passwords: only who sends may read it, everybody else its '
-    'service.';
+    'Where messages by apprise go. The address contains passwords: only senders may read it, others see the service.';
 
 -- Keys ----------------------------------------------------------------------------------------------------------------
 
@@ -397,7 +396,7 @@ create table duly.api_keys (
     constraint ck_api_keys__expires_at check (expires_at > created_at)
 );
 comment on table duly.api_keys is
-    'A key is shown once; here lie its prefix, for finding it, and its hash, for proving it.';
+    'API keys: a key is shown once; stored are its prefix, to find it, and its hash, to check it.';
 create index idx_api_keys__org_id on duly.api_keys (org_id);
 create index idx_api_keys__user_id on duly.api_keys (user_id);
 
@@ -410,8 +409,7 @@ create table duly.link_keys (
     constraint pk_link_keys primary key (id),
     constraint ck_link_keys__secret check (octet_length(secret) between 32 and 64)
 );
-comment on table duly.link_keys is
-    'What signs the links in messages: the newest signs, every one that is here is honoured.';
+comment on table duly.link_keys is 'Keys that sign links in messages: the newest signs, all of them are accepted.';
 insert into duly.link_keys default values;
 
 -- Workers -------------------------------------------------------------------------------------------------------------
@@ -432,10 +430,10 @@ create table duly.workers (
     constraint ck_workers__worker_id check (char_length(worker_id) between 1 and 200),
     constraint ck_workers__slots check (jsonb_typeof(slots) = 'object')
 ) with (fillfactor = 50);
-comment on column duly.workers.slots is 'How many rows of each kind of work it takes at once.';
-comment on column duly.workers.stopping_at is 'From then on it takes nothing new, and only finishes what it has.';
+comment on column duly.workers.slots is 'How many rows of each work type it runs at once.';
+comment on column duly.workers.stopping_at is 'From then on it claims nothing new and finishes what it has.';
 comment on table duly.workers is
-    'Worker processes, living and lately gone: for people and `explain`; no decision rests on it.';
+    'Worker processes, running and recent: for people and `explain`; no decision depends on them.';
 create index idx_workers__started_at on duly.workers (started_at);
 
 -- Transitions ---------------------------------------------------------------------------------------------------------
@@ -454,14 +452,14 @@ create table duly.transition (
     constraint ck_transition__first check ((seq = 1) = (prev_status is null))
 );
 comment on table duly.transition is
-    'One row per transition of posts, captures and runs, in order, written by their triggers.';
+    'One row per transition of posts, captures, runs and messages, in order, written by their triggers.';
 create index idx_transition__ts on duly.transition (ts);
 
 -- The outbox, wake-ups for workers, logs that only grow on every partition, and retention.
 
 -- Wake-ups ------------------------------------------------------------------------------------------------------------
 -- A notification costs every commit that sends one, so at most one goes out per window of 50 ms and channel. The
--- channel's sequence holds the last window in which one was sent: sequences know no transactions, so nobody waits for
+-- channel's sequence holds the last window in which one was sent: sequences know no transactions, so no one waits for
 -- anybody, and a window claimed by a transaction that rolls back is over in 50 ms all the same. A hint, never more:
 -- workers also poll.
 
@@ -523,13 +521,12 @@ create table duly.outbox (
     autovacuum_analyze_scale_factor = 0.02
 );
 comment on table duly.outbox is
-    'What is to be said to somebody outside: written with what it tells of, sent by whoever leases it.';
-comment on column duly.outbox.id is 'The name of the message for every transport, at every try.';
-comment on column duly.outbox.dedupe_key is
-    'A transaction that is tried again writes one message; free again once retention took it.';
+    'Messages to people and systems outside, written in the transaction that causes them; senders lease them.';
+comment on column duly.outbox.id is 'The id of the message for every transport, at every try.';
+comment on column duly.outbox.dedupe_key is 'A retried transaction writes one message; retention frees the key.';
 comment on column duly.outbox.called_at is
-    'Written just before the transport is called: a lease that lapses later leaves the outcome uncertain.';
-comment on column duly.outbox.receipt is 'What the transport called it.';
+    'Set just before the transport is called: if the lease then expires, the outcome is uncertain.';
+comment on column duly.outbox.receipt is 'The id that the transport gave the message.';
 create index idx_outbox__id on duly.outbox (id) where status = 'sending';
 comment on column duly.outbox.is_in_line is 'It was due, and waits behind an earlier message to the same recipient.';
 comment on column duly.outbox.seq is 'The order in which messages were written: one recipient gets them in this order.';
@@ -596,7 +593,7 @@ create table ledger.job (
     request_digest bytea,
     retain_for interval not null default '30 days',
     retain_until timestamptz,
-    said jsonb,
+    event_detail jsonb,
     revision bigint not null default 0,
     moved_from text,
     constraint pk_job primary key (id),
@@ -607,22 +604,21 @@ create table ledger.job (
     fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.02
 );
-comment on table ledger.job is
-    'A job: what is to be done, for whom, how hard to try, who holds it, and what came of it.';
+comment on table ledger.job is 'A job: its type and payload, its org, its retries, its lease and its result.';
 comment on column ledger.job.attempt is
     'Retries so far: 0 = the first attempt. Always starts - 1, written by the guard.';
-comment on column ledger.job.max_attempts is 'So many starts, then dead_letter.';
+comment on column ledger.job.max_attempts is 'Starts after which a failed job becomes a dead letter.';
 comment on column ledger.job.started_at is 'When it was first started.';
-comment on column ledger.job.starts is
-    'Claims that count; a hand-back and a snooze give theirs back, a redrive begins anew.';
-comment on column ledger.job.snoozes is 'How often a handler said "later"; at 1000 that becomes a failure.';
-comment on column ledger.job.lease_owner is 'Who holds it: the fence. A failed job keeps it for the move that follows.';
-comment on column ledger.job.settled_by is 'Who last let go of it, so that a repeated settle knows its own.';
-comment on column ledger.job.progressed_at is 'When progress was last written into the log, which is not every time.';
+comment on column ledger.job.starts is 'Counted claims; releases and snoozes are not counted, a redrive resets it.';
+comment on column ledger.job.snoozes is 'How often a handler returned Later; at 1000 it becomes a failure.';
+comment on column ledger.job.lease_owner is
+    'The holder: the fence. A failed job keeps it for the transition that follows.';
+comment on column ledger.job.settled_by is 'The last holder, so that a repeated settle recognises its own.';
+comment on column ledger.job.progressed_at is 'When progress was last logged, which is not every time.';
 comment on column ledger.job.request_digest is 'What the key stands for: the same key with another request is refused.';
 comment on column ledger.job.retain_until is
-    'When it may be removed and its key is free again: retain_for after it finished.';
-comment on column ledger.job.said is 'What the statement that moved it wanted its event to say.';
+    'From then on it may be removed, which frees its key: retain_for after it finished.';
+comment on column ledger.job.event_detail is 'Detail that a statement adds to the event of its transition.';
 
 create index idx_job__job_org_id on ledger.job (org_id);
 create index idx_job__org_id_created_at_desc on ledger.job (org_id, created_at desc);
@@ -665,10 +661,9 @@ create table ledger.job_event (
     constraint uq_job_event__job_id_seq unique (job_id, seq),
     constraint fk_job_event_job_job_id foreign key (job_id) references ledger.job (id) on delete cascade
 );
-comment on table ledger.job_event is
-    'One row per transition of a job, in order, written by its triggers and by nobody else.';
+comment on table ledger.job_event is 'One row per transition of a job, in order, written by its triggers only.';
 comment on column ledger.job_event.id is 'Derived from job_id and seq, so that a job has one event of each number.';
-comment on column ledger.job_event.seq is 'The revision of the job that this brought about: 1, 2, 3.';
+comment on column ledger.job_event.seq is 'The revision of the job that this transition made: 1, 2, 3.';
 create index idx_job_event__job_id_ts on ledger.job_event (job_id, ts);
 create index idx_job_event__ts on ledger.job_event (ts);
 
@@ -677,22 +672,21 @@ create index idx_job_event__ts on ledger.job_event (ts);
 create table ledger.job_limit (
     queue text not null default '*',
     type text not null default '*',
-    most bigint,
+    max_running bigint,
     paused_at timestamptz,
     paused_by text,
     constraint pk_job_limit primary key (queue, type),
     constraint ck_job_limit__queue check (queue ~ '^([*]|[A-Za-z0-9][A-Za-z0-9_.:/-]*)$' and char_length(queue) <= 100),
     constraint ck_job_limit__type check (type ~ '^([*]|[A-Za-z0-9][A-Za-z0-9_.:/-]*)$' and char_length(type) <= 100),
     constraint ck_job_limit__something check (queue <> '*' or type <> '*'),
-    constraint ck_job_limit__most check (
-        most between 1 and 1000000 and (most is null or (queue = '*' and type <> '*'))
+    constraint ck_job_limit__max_running check (
+        max_running between 1 and 1000000 and (max_running is null or (queue = '*' and type <> '*'))
     ),
     constraint ck_job_limit__paused_by check (
         char_length(paused_by) <= 255 and (paused_at is not null or paused_by is null)
     )
 );
-comment on table ledger.job_limit is
-    'Which queues and types rest, and how many jobs of a type may run at once; * is any.';
+comment on table ledger.job_limit is 'Paused queues and types, and how many jobs of a type may run at once; * is any.';
 
 -- What every schema of duly is built on: the clocks, ids, checks, append-only tables and wake-ups. It is created before
 -- the tables, because their defaults and checks call it; nothing here may read a table.
@@ -705,13 +699,14 @@ create or replace function duly.clock() returns timestamptz
     language sql volatile parallel safe
     return clock_timestamp();
 
-comment on function duly.clock() is 'The time now: for stamps. A statement that waited must not write an old time.';
+comment on function duly.clock() is
+    'The current time, for timestamps that are written: a statement that waited must not write an old one.';
 
 create or replace function duly.now() returns timestamptz
     language sql stable parallel safe
     return statement_timestamp();
 
-comment on function duly.now() is 'The time at the start of the statement: for predicates that an index must serve.';
+comment on function duly.now() is 'The time at the start of the statement, for conditions that an index must serve.';
 
 create or replace function duly.new_id() returns uuid
     language sql volatile parallel safe
@@ -725,8 +720,7 @@ create or replace function duly.new_id() returns uuid
         'hex'
     )::uuid;
 
-comment on function duly.new_id() is
-    'A UUIDv7: what is made together lies together, in every index that begins with it.';
+comment on function duly.new_id() is 'A UUIDv7: rows created together lie together in every index that begins with it.';
 
 create or replace function duly.is_time_zone(zone text) returns boolean
     language plpgsql immutable parallel safe
@@ -748,11 +742,11 @@ begin
 end
 $$;
 
-comment on function duly.touch() is 'updated_at is the database''s word, not the caller''s.';
+comment on function duly.touch() is 'Sets updated_at, whatever the caller wrote.';
 
 -- Append-only tables --------------------------------------------------------------------------------------------------
--- The privilege is the lock: DELETE and TRUNCATE are granted to nobody. This is the safety catch, which retention lifts
--- for its own transaction.
+-- No role is granted DELETE or TRUNCATE. This trigger refuses them to the owner too, except to retention in its own
+-- transaction.
 
 create or replace function duly.refuse_change() returns trigger
     language plpgsql
@@ -770,7 +764,7 @@ create or replace function duly.this_window() returns bigint
     language sql volatile parallel safe
     return floor(date_part('epoch', clock_timestamp()) * 20)::bigint;
 
-comment on function duly.this_window() is 'The number of the present 50 ms, by the real clock: no test moves this one.';
+comment on function duly.this_window() is 'The number of the current 50 ms by the real clock, which no test moves.';
 
 create or replace function duly.wake(channel text) returns void
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -780,7 +774,7 @@ declare
     this_window constant bigint := duly.this_window();
 begin
     if last_window is null then
-        raise exception 'nobody can be woken on channel "%": there is no sequence duly.wake_%', channel, channel
+        raise exception 'cannot wake workers on channel "%": there is no sequence duly.wake_%', channel, channel
             using errcode = 'undefined_object';
     end if;
     -- A window more than a second ahead was written before the clock was set back: it must not keep us silent until
@@ -794,13 +788,13 @@ end
 $$;
 
 comment on function duly.wake(text) is
-    'Tell the workers of a channel, when this commits, that there is work; at most once per 50 ms.';
+    'Notify the workers of a channel when this transaction commits; at most once per 50 ms.';
 
 create or replace function duly.wake_workers() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- The window is looked at first, and here, because most statements end with that: every call saved is felt.
+    -- The window is checked first, and here, because most statements end with that, and a call costs time.
     if pg_sequence_last_value(('duly.wake_' || tg_argv[0])::regclass) is distinct from duly.this_window()
         and exists (select from made) then
         perform duly.wake(tg_argv[0]);
@@ -810,10 +804,10 @@ end
 $$;
 
 comment on function duly.wake_workers() is
-    'After an insert, "referencing new table as made": wake the channel it is given, if anything was made.';
+    'AFTER INSERT, REFERENCING NEW TABLE AS made: notify the given channel if rows were inserted.';
 
 -- Logs that only grow, on every partition -----------------------------------------------------------------------------
--- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. Whoever makes a
+-- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. After creating a
 -- partition of such a log calls this afterwards, for the partition or for the whole log: what is there stays.
 
 create or replace function duly.protect(log regclass) returns void
@@ -840,7 +834,7 @@ end
 $$;
 
 comment on function duly.protect(regclass) is
-    'Make a table, and each partition it has by now, refuse UPDATE, DELETE and TRUNCATE.';
+    'Make a table, and each partition it has now, refuse UPDATE, DELETE and TRUNCATE.';
 
 -- People: when they may be written to, whom the bot meets, and whom a link binds.
 
@@ -867,7 +861,7 @@ create or replace function "user".after_quiet(at timestamptz, zone text, quiet_f
     end;
 
 comment on function "user".after_quiet(timestamptz, text, time, time) is
-    'When somebody may be written to: at once, or when the quiet hours that this instant lies in are over.';
+    'When a person may be notified: at once, or at the end of the quiet hours that this time lies in.';
 
 -- One Telegram id is one person: the unique key decides. The bot makes and binds people by these functions alone.
 
@@ -880,7 +874,7 @@ begin
     if found then
         return true;
     end if;
-    -- Somebody whose Telegram id was taken off them, and who comes back.
+    -- A person whose Telegram id was unlinked, and who writes again.
     update "user".users as u set telegram_id = telegram
     where u.uid = 'telegram:' || telegram and u.telegram_id is null
         and not exists (select from "user".users as o where o.telegram_id = telegram);
@@ -889,7 +883,7 @@ end
 $$;
 
 comment on function "user".meet_telegram(bigint, text) is
-    'Somebody writes to the bot for the first time: they become a person, once. False when they are one.';
+    'Create the person of a Telegram id on their first message to the bot; false if there is one.';
 
 create or replace function "user".link_telegram(person bigint, telegram bigint) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -902,7 +896,8 @@ end
 $$;
 
 comment on function "user".link_telegram(bigint, bigint) is
-    'Bind a Telegram id to somebody who has none; again is no error. False when they have another, or are not there.';
+    'Link a Telegram id to a person without one; repeating it is no error. False if they have another, or do not '
+    'exist.';
 
 -- The log of transitions refuses every change.
 
@@ -924,7 +919,7 @@ end
 $$;
 
 comment on function duly.stamp_sent_message() is
-    'sent_at is the database''s word; a message that turns out to have arrived was sent when its transport was called.';
+    'Sets sent_at; for an uncertain message that did arrive it is the time at which its transport was called.';
 
 create or replace trigger outbox_stamp_sent before update on duly.outbox
     for each row when (new.status = 'sent' and old.status <> 'sent') execute function duly.stamp_sent_message();
@@ -942,10 +937,11 @@ create or replace function duly.is_finished(machine text, status text) returns b
     return case machine when 'outbox' then status in ('sent', 'failed') else false end;
 
 comment on function duly.is_finished(text, text) is
-    'Where a history may end. A migration that brings a machine adds its ends; until then its histories are kept for '
-    'ever.';
+    'Whether a history may end in this status; only then retention removes it.';
 
-create or replace function duly.retain(older_than interval, most bigint, out messages bigint, out transitions bigint)
+create or replace function duly.retain(
+    older_than interval, max_histories bigint, out messages bigint, out transitions bigint
+)
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
     as $$
 declare
@@ -958,8 +954,8 @@ begin
         raise exception 'retention keeps at least 1 day, not %', coalesce(older_than::text, 'null')
             using errcode = 'invalid_parameter_value';
     end if;
-    if most is null or most not between 1 and 10000 then
-        raise exception 'retention takes 1 to 10000 histories at a time, not %', coalesce(most::text, 'null')
+    if max_histories is null or max_histories not between 1 and 10000 then
+        raise exception 'retention takes 1 to 10000 histories at a time, not %', coalesce(max_histories::text, 'null')
             using errcode = 'invalid_parameter_value';
     end if;
     -- Whole histories, the oldest first, judged by their newest line: what stays counts 1, 2, 3.
@@ -971,7 +967,7 @@ begin
             where later.machine = t.machine and later.key = t.key and later.seq > t.seq
         )
         order by t.ts, t.machine, t.key
-        limit most
+        limit max_histories
     ) as e;
     perform set_config('duly.retention', 'on', true);
     -- A message goes with its history. One that moves this instant is locked, or is past where its history ended: it
@@ -997,8 +993,8 @@ end
 $$;
 
 comment on function duly.retain(interval, bigint) is
-    'Remove up to so many histories that ended longer ago than this, with the messages they are of; returns how much '
-    'went.';
+    'Remove histories that ended longer ago than this, at most max_histories, with their messages; return how many '
+    'rows.';
 
 -- What people may do with messages ------------------------------------------------------------------------------------
 
@@ -1012,7 +1008,7 @@ create or replace function duly.resend(message uuid) returns text
     end;
 
 comment on function duly.resend(uuid) is
-    'Have a message that failed, or of which nobody knows, sent again under the same id; nothing when it is neither.';
+    'Queue a failed or uncertain message again under the same id; null if it is neither.';
 
 create or replace function duly.resolve(message uuid, was_sent boolean) returns text
     language sql security definer set search_path = pg_catalog, pg_temp
@@ -1020,13 +1016,13 @@ create or replace function duly.resolve(message uuid, was_sent boolean) returns 
         update duly.outbox as o
         set status = case when was_sent then 'sent' else 'failed' end,
             last_error = case
-                when was_sent then o.last_error else coalesce(o.last_error, 'somebody says it did not arrive')
+                when was_sent then o.last_error else coalesce(o.last_error, 'an operator says it did not arrive')
             end
         where o.id = message and o.status = 'uncertain'
         returning o.status;
     end;
 
-comment on function duly.resolve(uuid, boolean) is 'Say of a message of which nobody knows whether it arrived.';
+comment on function duly.resolve(uuid, boolean) is 'Settle an uncertain message as sent or as failed.';
 
 -- Looking -------------------------------------------------------------------------------------------------------------
 
@@ -1040,8 +1036,7 @@ end
 $$;
 
 comment on function duly.is_locked(uuid) is
-    'Has another transaction locked this message, so that senders pass over it? Only trying to lock it as they do '
-    'tells.';
+    'Whether another transaction has locked this message, so that senders skip it; only trying to lock it shows that.';
 
 create or replace function duly.find_next_message() returns uuid
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -1078,7 +1073,7 @@ exception when sqlstate 'DU000' then
 end
 $$;
 
-comment on function duly.find_next_message() is 'Which message would a sender with one free slot take this instant?';
+comment on function duly.find_next_message() is 'The message that a sender with one free slot would claim now.';
 
 -- Guard and timeline of outbox: rendered from the state machine, and compared with it by a test.
 
@@ -1162,7 +1157,7 @@ create or replace function ledger.event_id(job uuid, seq bigint) returns uuid
         'hex'
     )::uuid;
 
-comment on function ledger.event_id(uuid, bigint) is 'The id of the event that a job has under a number.';
+comment on function ledger.event_id(uuid, bigint) is 'The id of a job''s event with this number.';
 
 -- Enqueue -------------------------------------------------------------------------------------------------------------
 -- Plain SQL that any language may call in its own transaction: nothing exists unless that commits. It runs as its
@@ -1178,7 +1173,7 @@ begin
 end
 $$;
 
-comment on function ledger.refuse_other_tenant(uuid) is 'A tenant that is set may act for itself only.';
+comment on function ledger.refuse_other_tenant(uuid) is 'A transaction with a tenant may act for that tenant only.';
 
 create or replace function ledger.require_tenant(org uuid) returns void
     language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -1192,7 +1187,7 @@ end
 $$;
 
 comment on function ledger.require_tenant(uuid) is
-    'Whoever steers a job acts for its org: the functions that do run as their owner, for whom every row is visible.';
+    'The caller must act for this org: functions that change jobs run as their owner, for whom every row is visible.';
 
 create or replace function ledger.origin_of(actor text, requested_by text) returns jsonb
     language sql immutable parallel safe
@@ -1201,7 +1196,7 @@ create or replace function ledger.origin_of(actor text, requested_by text) retur
     )), '{}');
 
 comment on function ledger.origin_of(text, text) is
-    'What the first event tells: who asked, and on whose behalf if that is somebody else by their word.';
+    'The detail of a job''s first event: who enqueued it, and for whom, if that is another.';
 
 create or replace function ledger.digest_of(
     type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
@@ -1212,9 +1207,9 @@ create or replace function ledger.digest_of(
     ));
 
 comment on function ledger.digest_of(text, text, jsonb, timestamptz, double precision) is
-    'What a key stands for: what is to be done, and when; not how hard to try. The text of a jsonb has one order of '
-    'keys, no '
-    'duplicates and no spare blanks, which is canonical enough, and the same for every language; 1.0 and 1.00 differ.';
+    'What an idempotency key stands for: what is to be done and when, not how often to retry. The text of a jsonb has '
+    'one order of keys, no duplicates and no spare blanks, which is canonical enough and the same for every language; '
+    '1.0 and 1.00 differ.';
 
 create or replace function ledger.refuse_other_request(
     held uuid, key text, type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
@@ -1290,7 +1285,7 @@ begin
         insert into ledger.job as made (
             id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
             backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
-            created_at, updated_at, said
+            created_at, updated_at, event_detail
         ) values (
             duly.new_id(), org, enqueue.type, enqueue.payload, key, digest, enqueue.queue, enqueue.priority, due,
             enqueue.max_attempts, enqueue.backoff_policy, enqueue.backoff_base_seconds, enqueue.backoff_cap_seconds,
@@ -1320,7 +1315,7 @@ begin
             return;
         end if;
     end loop;
-    raise exception 'a job was there for every insert and gone for every look' using errcode = 'internal_error';
+    raise exception 'the job of this key was removed each time it was read; retry' using errcode = 'internal_error';
 end
 $$;
 
@@ -1335,14 +1330,14 @@ create or replace function ledger.wake() returns void
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- The window is looked at first, and here, because most calls end with that.
+    -- The window is checked first, and here, because most calls end with that.
     if pg_sequence_last_value('duly.wake_ledger') is distinct from duly.this_window() then
         perform duly.wake('ledger');
     end if;
 end
 $$;
 
-comment on function ledger.wake() is 'Tell the workers that a job is due, at most once per 50 ms.';
+comment on function ledger.wake() is 'Notify the workers that a job is due, at most once per 50 ms.';
 
 create or replace function ledger.enqueue_many(
     org uuid,
@@ -1399,7 +1394,7 @@ begin
     insert into ledger.job (
         id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
         backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
-        created_at, updated_at, said
+        created_at, updated_at, event_detail
     )
     select
         g.id, org, enqueue_many.type, g.payload, g.key, g.digest, enqueue_many.queue, coalesce(g.priority, 0),
@@ -1461,12 +1456,12 @@ declare
 begin
     -- Locked until the claim commits, in a statement of its own: what is counted afterwards includes what others took.
     begin
-        select l.most into room
+        select l.max_running into room
         from ledger.job_limit l
         where l.queue = '*' and l.type = room_for.type
         for no key update;
     exception when lock_not_available then
-        return 0;  -- whoever has it is slow, or gone: the other types must not wait for that
+        return 0;  -- its holder is slow or gone: the other types must not wait for it
     end;
     if room is null then
         return null;
@@ -1478,7 +1473,7 @@ end
 $$;
 
 comment on function ledger.room_for(text) is
-    'How many more jobs of a type may start; null is any number. Whoever asks holds the limit until the transaction '
+    'How many more jobs of a type may start; null means any number. The caller locks the limit until its transaction '
     'ends.';
 
 create or replace function ledger.claim(
@@ -1486,7 +1481,7 @@ create or replace function ledger.claim(
     types text[],
     owner text,
     lease_seconds double precision,
-    most bigint,
+    max_jobs bigint,
     -- squawk-ignore prefer-bigint-over-int
     floor_priorities integer[] default null,
     floor_run_ats timestamptz[] default null,
@@ -1499,7 +1494,7 @@ create or replace function ledger.claim(
     as $$
 declare
     now constant timestamptz := duly.now();
-    rest bigint := most;
+    rest bigint := max_jobs;
     rooms jsonb := '{}';
     room bigint;
     took bigint;
@@ -1571,7 +1566,7 @@ begin
     end if;
     set local enable_sort = on;  -- no longer than this function lasts, because it sets enable_sort itself
     for spot in
-        select g.queue, g.type, g.priority, g.floor_run_at, g.floor_id, l.most is not null as limited
+        select g.queue, g.type, g.priority, g.floor_run_at, g.floor_id, l.max_running is not null as limited
         from unnest(
             heads.queues, heads.types, heads.priorities, heads.run_ats, heads.floor_run_ats, heads.floor_ids
         ) as g (queue, type, priority, run_at, floor_run_at, floor_id)
@@ -1591,7 +1586,7 @@ begin
             update ledger.job as t
             set status = 'running', lease_owner = claim.owner, starts = t.starts + 1,
                 lease_expires_at = duly.clock() + make_interval(secs => lease_seconds),
-                stage = null, progress = null, said = null
+                stage = null, progress = null, event_detail = null
             where t.id = any (array(
                 select j.id
                 from ledger.job j
@@ -1613,10 +1608,9 @@ end
 $$;
 
 comment on function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]) is
-    'Hold up to so many due jobs of these kinds: higher priority first, then what has waited longest. Claimers never '
-    'wait for '
-    'each other. A floor lets a claimer that has been here pass over what it took before, where the dead cannot be '
-    'cleared.';
+    'Claim due jobs of these queues and types, at most max_jobs: higher priority first, then earlier run_at. Claims '
+    'never wait for each other. A floor lets a claimer skip what it claimed before, where dead rows cannot be '
+    'vacuumed.';
 
 -- Done ----------------------------------------------------------------------------------------------------------------
 -- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its key, in the order
@@ -1628,11 +1622,11 @@ create or replace function ledger.done(keys uuid[], owners text[], results jsonb
     set enable_seqscan = off set jit = off
     as $$
 begin
-    -- A lease without an end is no lease: said of the end, so that nothing but the key is looked up.
+    -- A lease without an end is no lease: the condition is on the end, so that only the key is looked up.
     return query
         update ledger.job as t
         set status = 'succeeded', settled_by = given.owner, lease_owner = null, lease_expires_at = null,
-            result = given.result, last_error_code = null, last_error_message = null, said = null
+            result = given.result, last_error_code = null, last_error_message = null, event_detail = null
         from (
             select g.key, g.owner, g.result
             from unnest(keys, owners, results) as g (key, owner, result)
@@ -1644,8 +1638,8 @@ end
 $$;
 
 comment on function ledger.done(uuid[], text[], jsonb[]) is
-    'Jobs that these owners hold are done, with these results; which they are. Whoever asked to cancel meanwhile was '
-    'too late.';
+    'Settle jobs that these owners hold as succeeded, with these results; return their ids. A cancel request that '
+    'came meanwhile was too late.';
 
 -- Expired leases ------------------------------------------------------------------------------------------------------
 -- Under a policy the planner may not use what it knows of an enum, so it cannot know that few jobs are running, and
@@ -1664,10 +1658,10 @@ begin
             lease_owner = case when t.cancel_requested_at is null then t.lease_owner end,
             lease_expires_at = null,
             last_error_code = 'CRASHED',
-            last_error_message = 'the lease ended without a word from its holder',
-            said = jsonb_build_object(
+            last_error_message = 'lease expired: its holder stopped renewing it',
+            event_detail = jsonb_build_object(
                 'actor', 'sweep', 'holder', t.lease_owner, 'code', 'CRASHED',
-                'message', 'the lease ended without a word from its holder'
+                'message', 'lease expired: its holder stopped renewing it'
             )
         where t.id = any (array(
             select r.id
@@ -1682,9 +1676,8 @@ end
 $$;
 
 comment on function ledger.mark_expired(uuid[], bigint) is
-    'Up to so many jobs, or those of them with these ids, whose leases expired become failed, or canceled if that was '
-    'asked; '
-    'which they are, and whose they were. Locked ones are passed over.';
+    'Settle jobs whose leases expired, at most max_jobs, as failed, or as canceled if that was requested; return them '
+    'with their owners. Locked jobs are skipped.';
 
 -- A handler's own transaction -----------------------------------------------------------------------------------------
 
@@ -1707,8 +1700,8 @@ end
 $$;
 
 comment on function ledger.fence(uuid, text, text) is
-    'Lock a job that this owner holds until the transaction ends, act for its org and as this role; false when it is '
-    'lost.';
+    'Lock a job that this owner holds until the transaction ends, and act for its org in this role; false if the '
+    'lease was lost.';
 
 create or replace function ledger.complete(key uuid, owner text, result jsonb, worker text) returns boolean
     language plpgsql set search_path = pg_catalog, pg_temp
@@ -1774,7 +1767,7 @@ begin
     perform ledger.require_tenant(org);
     update ledger.job as t
     set idempotency_key = null, request_digest = null,
-        said = jsonb_strip_nulls(jsonb_build_object(
+        event_detail = jsonb_strip_nulls(jsonb_build_object(
             'actor', release_key.actor, 'reason', 'key_released', 'released_key', t.idempotency_key
         ))
     where t.org_id = release_key.org and t.id = release_key.job
@@ -1785,8 +1778,7 @@ end
 $$;
 
 comment on function ledger.release_key(uuid, uuid, text) is
-    'Free the key of a canceled job for another request, and write that into its log; null when there was nothing to '
-    'free.';
+    'Free the key of a canceled job for another request and log that; null if there was nothing to free.';
 
 create or replace function ledger.cancel(
     org uuid, job uuid, actor text default null, now boolean default false, release_key boolean default false
@@ -1802,7 +1794,7 @@ begin
         lease_owner = case when t.status = 'running' and not cancel.now then t.lease_owner end,
         lease_expires_at = case when t.status = 'running' and not cancel.now then t.lease_expires_at end,
         cancel_requested_at = coalesce(t.cancel_requested_at, duly.clock()),
-        said = jsonb_strip_nulls(jsonb_build_object('actor', cancel.actor, 'reason', 'cancel_requested'))
+        event_detail = jsonb_strip_nulls(jsonb_build_object('actor', cancel.actor, 'reason', 'cancel_requested'))
     where t.org_id = cancel.org and t.id = cancel.job
         and (t.status = 'queued' or (t.status = 'running' and (cancel.now or not cancel.release_key)))
     returning t.status into is_status;
@@ -1814,9 +1806,8 @@ end
 $$;
 
 comment on function ledger.cancel(uuid, uuid, text, boolean, boolean) is
-    'Cancel a waiting job, ask a running one to stop or, now, cancel it too; release the key of a canceled one if '
-    'that is '
-    'wanted. The status it has then; null when nothing was changed.';
+    'Cancel a queued job; request a running one to stop, or cancel it at once if now; release the key of a canceled '
+    'one if wanted. Returns the status afterwards; null if nothing was changed.';
 
 -- Dead letters again --------------------------------------------------------------------------------------------------
 
@@ -1829,7 +1820,7 @@ begin
     perform ledger.require_tenant(org);
     update ledger.job as t
     set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
-        said = jsonb_strip_nulls(jsonb_build_object('actor', retry.actor, 'reason', 'redriven'))
+        event_detail = jsonb_strip_nulls(jsonb_build_object('actor', retry.actor, 'reason', 'redriven'))
     where t.org_id = retry.org and t.id = retry.job and t.status = 'dead_letter'
     returning t.status into is_status;
     return is_status;
@@ -1837,7 +1828,7 @@ end
 $$;
 
 comment on function ledger.retry(uuid, uuid, text) is
-    'A dead letter waits again as though it were new; who wanted that is written down. Null when it was none.';
+    'Queue a dead letter again with no starts counted, and log the actor. Null if it was not one.';
 
 create or replace function ledger.redrive(
     org uuid,
@@ -1856,7 +1847,7 @@ begin
     return query
         update ledger.job as t
         set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
-            said = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
+            event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
         where t.org_id = redrive.org and t.id = any (array(
             select d.id
             from ledger.job d
@@ -1875,19 +1866,19 @@ end
 $$;
 
 comment on function ledger.redrive(uuid, bigint, text, text, text, text, timestamptz, timestamptz) is
-    'So many dead letters that match wait again, the oldest first; what somebody else is looking at is left to them.';
+    'Queue matching dead letters again, at most max_jobs, the oldest first; locked ones are skipped.';
 
 -- Retention and erasure -----------------------------------------------------------------------------------------------
 -- The only ways a job and its log leave. EXECUTE is the lock; the flag they set, for as long as they run, is the catch.
 
-create or replace function ledger.retain(most bigint, out jobs bigint)
+create or replace function ledger.retain(max_jobs bigint, out jobs bigint)
     -- The events of a job are found by its key, also by a plan made when there were few: the cascade is planned in
     -- here.
     language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $$
 begin
-    if most is null or most not between 1 and 10000 then
-        raise exception 'retention takes 1 to 10000 jobs at a time, not %', coalesce(most::text, 'null')
+    if max_jobs is null or max_jobs not between 1 and 10000 then
+        raise exception 'retention takes 1 to 10000 jobs at a time, not %', coalesce(max_jobs::text, 'null')
             using errcode = 'invalid_parameter_value';
     end if;
     perform set_config('duly.retention', 'on', true);
@@ -1897,7 +1888,7 @@ begin
         from ledger.job r
         where r.retain_until < duly.now()
         order by r.retain_until
-        limit most
+        limit max_jobs
         for update skip locked
     ));
     get diagnostics jobs = row_count;
@@ -1906,8 +1897,8 @@ end
 $$;
 
 comment on function ledger.retain(bigint) is
-    'Remove up to so many finished jobs whose time is over, the oldest first, with their events; returns how many '
-    'went.';
+    'Remove finished jobs whose retain_until is past, at most max_jobs, the oldest first, with their events; return '
+    'how many.';
 
 create or replace function ledger.erase(org uuid, job uuid, actor text, reason text default null)
     returns ledger.job_status
@@ -1933,9 +1924,8 @@ end
 $$;
 
 comment on function ledger.erase(uuid, uuid, text, text) is
-    'Remove one finished job with its events before its time; a line of duly.transition says who did, never what was '
-    'in it. '
-    'The status it had; null when there is no such job, or it has not finished.';
+    'Remove one finished job with its events early; duly.transition records the actor, and nothing of its contents. '
+    'Returns the status it had; null if there is no such job, or it has not finished.';
 
 -- Whose jobs these are ------------------------------------------------------------------------------------------------
 -- The tenant is set for a transaction: set_config('app.current_org_id', ..., true). Without one there is nothing to
@@ -2016,7 +2006,7 @@ begin
     ) then
         new.revision := old.revision;
         new.moved_from := null;
-        new.said := null;
+        new.event_detail := null;
         new.updated_at := duly.clock();
     elsif new."status" is distinct from old."status" and not (case old."status"::text
         when 'queued' then new."status"::text = any (array['running', 'canceled'])
@@ -2036,8 +2026,9 @@ begin
             raise exception 'the key of job % stays its own until it is canceled and the key released', old.id
                 using errcode = 'DU001';
         end if;
-        if new.said is not distinct from old.said and new.progressed_at is not distinct from old.progressed_at then
-            new.said := null;
+        if new.event_detail is not distinct from old.event_detail
+            and new.progressed_at is not distinct from old.progressed_at then
+            new.event_detail := null;
         end if;
         new.updated_at := duly.clock();
         new.attempt := greatest(new.starts - 1, 0);
@@ -2094,7 +2085,9 @@ begin
         ) is false then 'ck_job__progress'
         when (new.retain_for between interval '1 day' and interval '3660 days') is false then 'ck_job__retain_for'
         when ((new.finished_at is null) = (new.retain_until is null)) is false then 'ck_job__retain_until'
-        when (jsonb_typeof(new.said) = 'object' and pg_column_size(new.said) <= 65536) is false then 'ck_job__said'
+        when (
+            jsonb_typeof(new.event_detail) = 'object' and pg_column_size(new.event_detail) <= 65536
+        ) is false then 'ck_job__event_detail'
         when (
             date_part('epoch', least(new.created_at, new.updated_at, new.started_at, new.finished_at, new.run_at,
                 new.lease_expires_at, new.cancel_requested_at, new.progressed_at)) >= 946684800 and date_part('epoch',
@@ -2120,10 +2113,11 @@ begin
     insert into ledger.job_event (id, job_id, org_id, seq, ts, prev_status, next_status, detail_json)
     select
         ledger.event_id("id", revision), "id", org_id, revision, duly.clock(), moved_from, "status"::text, case
-            when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts)
-            when moved_from = 'running' and status <> 'running' and num_nonnulls(stage,
-            progress) > 0 then coalesce(said, jsonb_build_object()) || jsonb_strip_nulls(jsonb_build_object('stage',
-            stage, 'progress', progress)) else said end
+            when event_detail is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start',
+            starts) when moved_from = 'running' and status <> 'running' and num_nonnulls(stage,
+            progress) > 0 then coalesce(event_detail,
+            jsonb_build_object()) || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress))
+            else event_detail end
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;
@@ -2239,10 +2233,10 @@ grant select on ledger.job, ledger.job_event, ledger.job_limit to "duly_worker",
 grant insert, update on ledger.job_limit to "duly_worker";
 
 -- they bind every org
--- Only workers move jobs. What a job is and was asked to be, nobody changes. The API steers by functions, for one org.
+-- Only workers update jobs, and never what a job is. The API changes jobs by functions, for one org.
 grant update (
     status, run_at, starts, snoozes, lease_owner, lease_expires_at, settled_by, cancel_requested_at, result, stage,
-    progress, progressed_at, last_error_code, last_error_message, said
+    progress, progressed_at, last_error_code, last_error_message, event_detail
 ) on ledger.job to "duly_worker";
 
 grant execute on function ledger.digest_of(text, text, jsonb, timestamptz, double precision)
@@ -2273,13 +2267,13 @@ grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.fence(uui
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'engine', applied.object, applied.sha256
-from unnest( E'{"function duly.clock","function duly.now","function duly.new_id","function duly.is_time_zone","function duly.touch","function duly.refuse_change","function duly.this_window","function duly.wake","function duly.wake_workers","function duly.protect","trigger users_touch on \\"user\\".users","trigger webhooks_touch on \\"user\\".webhooks","trigger apprise_addresses_touch on \\"user\\".apprise_addresses","function \\"user\\".after_quiet","function \\"user\\".meet_telegram","function \\"user\\".link_telegram","trigger transition_is_append_only on duly.transition","trigger transition_is_not_emptied on duly.transition","function duly.stamp_sent_message","trigger outbox_stamp_sent on duly.outbox","trigger outbox_wake on duly.outbox","function duly.is_finished","function duly.retain","function duly.resend","function duly.resolve","function duly.is_locked","function duly.find_next_message","function \\"duly\\".\\"outbox_guard\\"","trigger \\"outbox_guard\\" on \\"duly\\".\\"outbox\\"","function \\"duly\\".\\"outbox_timeline\\"","trigger \\"outbox_timeline_insert\\" on \\"duly\\".\\"outbox\\"","trigger \\"outbox_timeline_update\\" on \\"duly\\".\\"outbox\\"","trigger is_append_only on ledger.job_event","trigger is_not_emptied on ledger.job_event","function ledger.event_id","function ledger.refuse_other_tenant","function ledger.require_tenant","function ledger.origin_of","function ledger.digest_of","function ledger.refuse_other_request","function ledger.enqueue","function ledger.wake","function ledger.enqueue_many","function ledger.room_for","function ledger.claim","function ledger.done","function ledger.mark_expired","function ledger.fence","function ledger.complete","function ledger.is_locked","function ledger.find_next","function ledger.release_key","function ledger.cancel","function ledger.retry","function ledger.redrive","function ledger.retain","function ledger.erase","table ledger.job","table ledger.job_event","policy job_of_tenant on ledger.job","policy job_event_of_tenant on ledger.job_event","policy job_of_any_tenant on ledger.job","policy job_event_of_any_tenant on ledger.job_event","block supabase","function \\"ledger\\".\\"job_guard\\"","trigger \\"job_guard\\" on \\"ledger\\".\\"job\\"","function \\"ledger\\".\\"job_timeline\\"","trigger \\"job_timeline_insert\\" on \\"ledger\\".\\"job\\"","trigger \\"job_timeline_update\\" on \\"ledger\\".\\"job\\"","grants"}'::text[], '{"e674c253b67be7abfd6d85eda53a1d739dd10ad129f62c7311b6a8dcb0a2f599","dd635ede35306b45b50e43714311942600780744b3fd6c47b6324786f89a356c","e24222e030ae14d752ae581d4cdc6b1721f28434401772410569deaf74bbc38f","f7455ee68859eaf6d8df1edc2caae5d0b1df40952715fa917c7dcdd30f6a565a","71fd592c951e407617807e8a318afa0f3cb615b63c0dfc122dc280464d689759","d324f82b2f339d2e4c971dfc6dc7a5abdc4d34d015a2b7145e84553f1002be3c","43cb8896ae3108cfb83d37b2a1e2b2a38686d38527cd0d2c5722a2d7220488f9","aa7f9d40e7664b83782201f6bf1f04431233233a0fc9736a9982751ce88a9843","02695387e552a1c469d33b18ebe3e2ac91fed7be3d875695904e56e3a8c6bfc2","1ba081355c6cb5113f528fc42dd6ff9d4e3fb4e7f983c213f53eb0c9b354fd40","8228365a23b7655c8d55bb31ae4deeea28ddb195e99fd85a1ca0deef4cf15b1e","de6bed0ba4265d47bedf490907eb9dad814cb1c0c37389d70694d5a780386cf5","78113e1939f42cfdbbb6f3ec70e5fdecf93751612b6adb7addfbdd16c0437b67","a19b53d027903df8516e4f3f085d49d933c48fb0c267356bea3b2fd460f2f357","2c97920acf8c2c7c596de720a01ee0b0615e23a9f06987efd5b2046432c25bfd","0f86104402881c3f5614867c65b3ef577b606e0db5f610760f61dbaa12829aab","9fe3d4f5331010bdd69bb16ea9bc0b22ee59a7a2a1a9af943afd00ea98650429","e3617560d1725b3823f298f4fa7ca129dccc8c8a580f593698234b23c7c1d3b8","5f6465c1575614ddc3774d328b9f3f9a7613efa8bca234f88224e6702a5f0ca6","770ff49528734f67a4db509f4723d808f5e8ba4aa48679f762e27a697f9d9907","b26806285137ef6ad679acbed3f4c45dea7929eef81b7e6724b1ccca1fcc6a50","427f41c4b1e74992dad70e0f6b797c8fb0619ebe57e42222c4b9c2ae8c26c1ec","634108b4c3de0cc35f63149a41301f5b297ca472ed6482821ce18573db727801","eb84984811f352072f3e3bc78eed36a163c44525023cc0dba3828df4db99cb6f","8f681d5cecb1d002d07d5ee6599d53746d13910f2bb2ee13ce33c1ea0338b052","b21e1dd862e1d06fb253bf9d3a1212963b28d4fa1ec317f5242d3243ca9d3857","6bd8f5d6d0c747e915f1a557c5be42ada7a72ed896a9345648f33354bfede51c","8b085ada11c4c0e61c4f5d3d76338bc4dfd42971c77becb5e720f8f8b9aa784d","b42a9bb254f37dd7d0e67d6da4bc87daadf27b71553eb6dbe743206048b933bb","2d366625b0c687a7c5fb33dbe714704f64c95397cb17052fce9999213a79ad70","ea06a9d87ad6a27c35a7ad248be5f53f3726459231548cd8fbce29b207a7567b","8f8a95afeb068539f082583dff085611299b713a28f6ac0e6479a400779b2f42","d0923b57138819b6db43211454d28336f7b697446a84862bf94780967cec69db","6a612b0178ed114bca73aa175171630e11375a1030b2ddc19ff02ddd74a0b776","f81b311c87e6d10dbf3dcf8d095cf9bcd805b9f05620e8c671ef6ddc4f8906e1","5bd26fa595657a69204a88012ce8609ff749a3ebeff03f71cb5293e1635abb3b","15c00df5abf2fb9b600f9cd7d1b20d7528e7948542820b9148f226de7c12b8b0","b0579704a1c2acf99af70b62df97bb9c9ce7ed95771677da442216793e78e527","2a4cc7dad3bd6b686bec54ff89e8b1bcc95183c713620bd7f6e96c919481542e","033bcd91c24ba5d3fc9849cd3ded5dc338bba3c8271b3f04b860b19edab9249c","ad602b0294b4572ca9a84f7f1739ed0b8488bb56154785e121fba3b21f6049ea","1aa7fd6bd9137396e03c8440e4b98ca0a9a620c2e495216c1c39ce2bef4202c9","2d2fa55c294b6ca2c759bd94fcfe55165a017e62fbd4e30f316ab20d74ef1f9a","69c2fb5b7d1c20ec693a188c02f61f827ac51f63890484e6b4dcc117b6661509","7aeedaa7fb834acac0b77d7e8e063b2816a3e2354987dd1fff706793e87a57ab","792a504d0be438c2639562801def25a2c9684ed342b2b239f3a89443d34159d1","75e875031c3a629c3ee6e55d7cd42250f45de32b075d80e68189b7189134b094","0458035ed614704bae62793ea20be8bf02e61c134adbb2e62f287fe27ebd5350","9f57841592d7f1827574c47082ab49fd2ac29b857ad24dcfd5ef1d5586997bdc","9c73e66e67e1f62ae6cab8ddff9dd5958be68a2aa06f01a18b4e8009a2adf966","c9bcc980fde6e0267853f108eb77601e1ffd9f025cf7f154c29f516adb7f2fff","eff4c800c2f24472bf0aa5df1b47e1988ea9c785d83d782128fa61b613295a31","efb338c9faeb9c907969d77dc51ea8b40d45ec98e87c594a8e63de617b1d66c7","39a86c3dae6da53862883d7b581a91c45c6d75ff6c393af32236f8707577382f","72de7e3f5837ced3833652f7754548421ea1fd53d44253b36d207aa0d65cdaaa","75e21f6fc3747dd3b21e6a8ba422ce8ada6f686a0787676995e12c473aaa357b","b0b8f2b8a76b21d16126dc80f415263594926a7f3133cf6a98b33b2b6a0d85bd","de1e67a0ecad8b7c1e3479e46a6e467f47d844e8bf07573fc75b94c9572b1ef6","a2842efca38bf3eba7ff104b4d2fad5d428bae37c938db3d18857e2d19303458","c0422c7c75e32e6d3c17043e55b383ade2843aad1bec04e7609264ed1d980486","395ecb28fb24d9f3760fb8abc18815f43e9ef19b996ed2c2268beb6f0def1841","7cc4595a15170d19eabf3f8f87a1b5af79f0858266142ddb47213a71311a2503","a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04","8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475","736ebbc3aaacd35c6eb9d98f7312c7706ab665bd83ee2be4984970505d33d865","583fe464ad5356991ce4e6cd4688546a05b9c0dd20f55de4dca9ee692e330ca8","2b1fd5c3e0f74d0632cc6b8a71d2dd38ea1e759e298f5f31b881d5f101bc47bf","101689272a38582a2b575bced8398a4a7d5cded886f59e7b9da2fa0c2d531d5a","e5712b60acba586cf4d1e0bfa55c6250fa6f5d04824d5f4f66c62e05e8a7d80f","938c79abd797dce644a0bbb71138571a1ca864c05261008a9e4db6c68697317a"}'::text[]) as applied (object, sha256)
+from unnest( E'{"function duly.clock","function duly.now","function duly.new_id","function duly.is_time_zone","function duly.touch","function duly.refuse_change","function duly.this_window","function duly.wake","function duly.wake_workers","function duly.protect","trigger users_touch on \\"user\\".users","trigger webhooks_touch on \\"user\\".webhooks","trigger apprise_addresses_touch on \\"user\\".apprise_addresses","function \\"user\\".after_quiet","function \\"user\\".meet_telegram","function \\"user\\".link_telegram","trigger transition_is_append_only on duly.transition","trigger transition_is_not_emptied on duly.transition","function duly.stamp_sent_message","trigger outbox_stamp_sent on duly.outbox","trigger outbox_wake on duly.outbox","function duly.is_finished","function duly.retain","function duly.resend","function duly.resolve","function duly.is_locked","function duly.find_next_message","function \\"duly\\".\\"outbox_guard\\"","trigger \\"outbox_guard\\" on \\"duly\\".\\"outbox\\"","function \\"duly\\".\\"outbox_timeline\\"","trigger \\"outbox_timeline_insert\\" on \\"duly\\".\\"outbox\\"","trigger \\"outbox_timeline_update\\" on \\"duly\\".\\"outbox\\"","trigger is_append_only on ledger.job_event","trigger is_not_emptied on ledger.job_event","function ledger.event_id","function ledger.refuse_other_tenant","function ledger.require_tenant","function ledger.origin_of","function ledger.digest_of","function ledger.refuse_other_request","function ledger.enqueue","function ledger.wake","function ledger.enqueue_many","function ledger.room_for","function ledger.claim","function ledger.done","function ledger.mark_expired","function ledger.fence","function ledger.complete","function ledger.is_locked","function ledger.find_next","function ledger.release_key","function ledger.cancel","function ledger.retry","function ledger.redrive","function ledger.retain","function ledger.erase","table ledger.job","table ledger.job_event","policy job_of_tenant on ledger.job","policy job_event_of_tenant on ledger.job_event","policy job_of_any_tenant on ledger.job","policy job_event_of_any_tenant on ledger.job_event","block supabase","function \\"ledger\\".\\"job_guard\\"","trigger \\"job_guard\\" on \\"ledger\\".\\"job\\"","function \\"ledger\\".\\"job_timeline\\"","trigger \\"job_timeline_insert\\" on \\"ledger\\".\\"job\\"","trigger \\"job_timeline_update\\" on \\"ledger\\".\\"job\\"","grants"}'::text[], '{"ca658f40d7c629eb967c4a69a3f0bdd9260a67ea0eb993f8dfca7782418630c4","0d99c6727a0f93b61afd33ef4df4945d96f505591b277825efdae40d8ee1cf43","df904782e54579b6596fa1783ecf81f784577068fa878439e01a441e7f5338af","f7455ee68859eaf6d8df1edc2caae5d0b1df40952715fa917c7dcdd30f6a565a","905fa4ec7e8071b3cb4dbd52ba7479c98d996b446a65290aec43882781c4a7bc","d324f82b2f339d2e4c971dfc6dc7a5abdc4d34d015a2b7145e84553f1002be3c","bdc907d6f28a0bb0f66015956c7c2314c93100d4c8087b0ec565bb40c0eaef94","4c908c9721e7bb10a61435fb266b297c975aff1547487d38d1c910b235d73161","b7d4e6a6088b84ae49e1fb4e1d108cb1310ad769eff82cbe6393406b16dc9e9e","3c7137c057a36bf16bb271f3035a36964520c35a31bb5fcb17e32fb04b5b77ae","8228365a23b7655c8d55bb31ae4deeea28ddb195e99fd85a1ca0deef4cf15b1e","de6bed0ba4265d47bedf490907eb9dad814cb1c0c37389d70694d5a780386cf5","78113e1939f42cfdbbb6f3ec70e5fdecf93751612b6adb7addfbdd16c0437b67","b829ee49ae74733cab51420e58159a31e5ff95c051b95ae8e0873c399bcc9401","9d9a368e05cd00107b0932c20f6ec49c9e13d0f19a5fee70b5d92988bf31d5d9","61502cf92645dbbb0f36dd2cc5a6de9d0d9b3ba673732179952f4ff02cebb262","9fe3d4f5331010bdd69bb16ea9bc0b22ee59a7a2a1a9af943afd00ea98650429","e3617560d1725b3823f298f4fa7ca129dccc8c8a580f593698234b23c7c1d3b8","f9bbce31252eb03fdea5d95aa4a7228290f94304170e2208fa00444ec2742e0b","770ff49528734f67a4db509f4723d808f5e8ba4aa48679f762e27a697f9d9907","b26806285137ef6ad679acbed3f4c45dea7929eef81b7e6724b1ccca1fcc6a50","624578649c808dc5854273b0b8cd8afb7e325160365ec3613c8ec59bef927ab7","a7b476df7cb29a84a3fab302b0e7ed7e9997822e360559f6fc9522357283e191","c73a9a2ca4f7b9ad9177ba58c79a969b66f1dd5f2fb31c6dbf492923cb5206f3","3ed846b5a4952320647b3a22a04fe4613ccd5a8f529cf87374a50c99532073df","827d23fda9e632debffb5b23d77d346a638003580f1d4ad3cc05ff5f875029da","135704a77c87ca48026a676ac953d725a603a9f9168d516cd3aee51a66fb2fae","8b085ada11c4c0e61c4f5d3d76338bc4dfd42971c77becb5e720f8f8b9aa784d","b42a9bb254f37dd7d0e67d6da4bc87daadf27b71553eb6dbe743206048b933bb","2d366625b0c687a7c5fb33dbe714704f64c95397cb17052fce9999213a79ad70","ea06a9d87ad6a27c35a7ad248be5f53f3726459231548cd8fbce29b207a7567b","8f8a95afeb068539f082583dff085611299b713a28f6ac0e6479a400779b2f42","d0923b57138819b6db43211454d28336f7b697446a84862bf94780967cec69db","6a612b0178ed114bca73aa175171630e11375a1030b2ddc19ff02ddd74a0b776","0d0780cf6ae8c2e3a0d021a8a1fc486a47a1ca509ea230ad5ac052991a672b17","3cd6b7f35072713164b1d8d929393be969af45cfc65a438ffefbf0eae468465c","7fba35c8ebb1dd0d28b0a8bb69074b4d884ac95c791135a241979c4d9bf604ad","2550067743d043b17447babd1f3fc2c2a1c6d4c687d3c722e3c15bca2e1145d5","d6d94bf5f391fe61ebbd1c47f0433404873e17459c41bdbd4d87caa4bf12a1f3","033bcd91c24ba5d3fc9849cd3ded5dc338bba3c8271b3f04b860b19edab9249c","e7a7b6f4514fbe9c8be256cbdf072875fedc503ff26c9561f28e6f14107db31f","7ebaf51d4d5b03dcac0c6235d0ba127132c12b26b9e4a705a5c729ac51081a97","f5d41dc6599307ee891a249f6c89b517a48ecc3915c480516018a68a2745849e","f1ad02f6dcefd816bf3f9e3f49e987167fb0298d0206a8415482ab52ee279162","385639fea2e45f45f1176340f05786614d8d629cd9a21095b8fbe598efeb561c","f7aeee5ea66e39e7178b78ff71910f4e10d20bae06a3a877f32133a7496829d8","5c4ed38816857d44dea82cbe05196f7282e900616f0c5a57146ef42fe3532263","d4a8fb2fbe0c6f6e05b6ca70a5a74c9477c0f7a90c7f68d63105533146a584f8","9f57841592d7f1827574c47082ab49fd2ac29b857ad24dcfd5ef1d5586997bdc","9c73e66e67e1f62ae6cab8ddff9dd5958be68a2aa06f01a18b4e8009a2adf966","c9bcc980fde6e0267853f108eb77601e1ffd9f025cf7f154c29f516adb7f2fff","366fc59dbfc82c70a1317b99ada9d454a8f0d4f2506e1fe8b05799ca4b414eba","f14fdafed9c0508e882c75f4b4110f75b4964734157b56001044017bacd82e2e","d5722be436aa34cae5ceac372f3bbad99f5244d33f073554638bc49cc9d6a09f","97171e7dc5779b629e6d82a0c268aeb562fdab1808d1bb25c2088195301b70c9","4bdb1d2b206b63da1eef488eaae58cce8fa0e8ea0e8b26e5dfb6c84207e60477","1fb39e8a8f88a279501bc24145f9ef04c51aefa572abcfddd5a80c48f2cf72ed","de1e67a0ecad8b7c1e3479e46a6e467f47d844e8bf07573fc75b94c9572b1ef6","a2842efca38bf3eba7ff104b4d2fad5d428bae37c938db3d18857e2d19303458","c0422c7c75e32e6d3c17043e55b383ade2843aad1bec04e7609264ed1d980486","395ecb28fb24d9f3760fb8abc18815f43e9ef19b996ed2c2268beb6f0def1841","7cc4595a15170d19eabf3f8f87a1b5af79f0858266142ddb47213a71311a2503","a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04","8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475","c2cdda1f744622a168bb4a34c41ffecd7b9be1402968eafd47906c97ff6c6a2a","583fe464ad5356991ce4e6cd4688546a05b9c0dd20f55de4dca9ee692e330ca8","325a16603bcf5145934b8b927c70f57c7f38bfaa89771f33cbf3d67f7c13b5e4","101689272a38582a2b575bced8398a4a7d5cded886f59e7b9da2fa0c2d531d5a","e5712b60acba586cf4d1e0bfa55c6250fa6f5d04824d5f4f66c62e05e8a7d80f","370964f63db874b30b6fca08f473003222591ad93120ce49ef3d94fbbbde6af0"}'::text[]) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 -- What the engine writes once, when its functions and guards are there.
 
--- A worker on tables that a backend owns uses the clocks and the list of workers as the login it is. Whoever could use
--- the small schema that the lease migration made, and the prelude removed, can use this one.
+-- A worker on tables that a backend owns uses the clocks and the list of workers as the login it is. A role that could
+-- use the small schema that the lease migration made, and the prelude removed, can use this one.
 do $guests$
 declare
     guest record;
@@ -2300,7 +2294,7 @@ end
 $guests$;
 
 -- The table that the ledger replaces ----------------------------------------------------------------------------------
--- A table public.jobs of exactly the old columns is carried over and dropped; any other public.jobs is somebody else's.
+-- A table public.jobs of exactly the old columns is carried over and dropped; any other public.jobs is left alone.
 -- Its jobs had no tenant, no type and no payload: they are found under the org 00000000-0000-0000-0000-000000000001, as
 -- carried_over in the queue carried_over. What was running there cannot be resumed and waits.
 
@@ -2326,7 +2320,7 @@ begin
     ] then
         return;
     end if;
-    -- It is not ours, so this is done as whoever runs the migration.
+    -- It is not ours, so this runs as the login that migrates.
     set local role none;
     if not (select pg_has_role(c.relowner, 'usage') from pg_catalog.pg_class c where c.oid = place) then
         raise warning 'public.jobs is left as it is: "%" does not own it', current_user;
@@ -2351,7 +2345,9 @@ begin
             );
     end if;
     set local timezone = 'UTC';  -- a time without a zone was written in UTC
-    insert into ledger.job (id, org_id, type, queue, created_at, updated_at, run_at, result, stage, progress, said)
+    insert into ledger.job (
+        id, org_id, type, queue, created_at, updated_at, run_at, result, stage, progress, event_detail
+    )
     select
         id, '00000000-0000-0000-0000-000000000001', 'carried_over', 'carried_over',
         coalesce(created_at::timestamptz, duly.clock()), duly.clock(),
@@ -2365,7 +2361,7 @@ begin
     from public.jobs o
     where t.id = o.id and o.status in ('canceled', 'cancelled');
     update ledger.job t
-    set status = 'running', lease_owner = holder, lease_expires_at = duly.clock(), starts = 1, said = null
+    set status = 'running', lease_owner = holder, lease_expires_at = duly.clock(), starts = 1, event_detail = null
     from public.jobs o
     where t.id = o.id and o.status in ('completed', 'failed');
     update ledger.job t
@@ -2375,13 +2371,13 @@ begin
     update ledger.job t
     set status = 'failed', settled_by = holder, lease_expires_at = null, last_error_code = 'UNKNOWN_ERROR',
         last_error_message = left(o.error, 2048),
-        said = jsonb_strip_nulls(jsonb_build_object(
+        event_detail = jsonb_strip_nulls(jsonb_build_object(
             'actor', holder, 'code', 'UNKNOWN_ERROR', 'message', left(o.error, 2048)
         ))
     from public.jobs o
     where t.id = o.id and o.status = 'failed';
     update ledger.job t
-    set status = 'dead_letter', lease_owner = null, said = jsonb_build_object('reason', 'carried_over')
+    set status = 'dead_letter', lease_owner = null, event_detail = jsonb_build_object('reason', 'carried_over')
     from public.jobs o
     where t.id = o.id and o.status = 'failed';
     -- When they began is not known; when they ended is.

@@ -26,7 +26,7 @@ begin
         if not exists (select from pg_catalog.pg_roles where rolname = wanted.name) then
             begin
                 execute format('create role %I nologin noinherit', wanted.name);
-                -- Nobody may keep a transaction open and idle: it would hold back vacuum, and locks.
+                -- An idle open transaction would hold back vacuum, and locks.
                 execute format('alter role %I set idle_in_transaction_session_timeout = %L', wanted.name, '1min');
             exception
                 when duplicate_object or unique_violation then
@@ -49,7 +49,7 @@ begin
                 'duly_api', 'duly_worker'
             );
         exception when insufficient_privilege then
-            null;  -- roles that were here before us: who needs it is told which grant is missing
+            null;  -- the roles existed before: a worker that needs it names the missing grant
         end;
     end if;
     if not pg_has_role(
@@ -70,7 +70,7 @@ begin
     select n.oid into of_script from pg_catalog.pg_namespace as n
     where n.nspname = 'duly' and starts_with(obj_description(n.oid, 'pg_namespace'), 'Made by add_session_leases');
     if of_script is not null then
-        -- Whoever could use it, can use what comes in its place: the first migration grants it to them again.
+        -- Roles that could use it may use what replaces it: engine_0001.data.sql grants it to them again.
         select jsonb_agg(jsonb_build_object(
             'name', case when g.role <> 0 then pg_get_userbyid(g.role) end, 'object', g.object, 'privilege', g.privilege
         ))
@@ -173,14 +173,14 @@ create table posts.posts (
     fillfactor = 60, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.02
 );
-comment on table posts.posts is 'A post: whose, what of it, when it appears, who prepares it, and how it was read.';
+comment on table posts.posts is 'Posts: author, content, release time, lease and reading.';
 comment on column posts.posts.version is 'Counts every change of the row, 1, 2, 3; written by the guard.';
-comment on column posts.posts.process_attempts is 'Claims that count; a hand-back gives its own back.';
-comment on column posts.posts.ai_error is 'Why there is a fallback, where there is one.';
-comment on column posts.posts.image_url is 'The name of the image where images are kept.';
+comment on column posts.posts.process_attempts is 'Counted claims; releases are not counted.';
+comment on column posts.posts.ai_error is 'The reason of a fallback.';
+comment on column posts.posts.image_url is 'The name of the image in the object store.';
 comment on column posts.posts.processing_since is
-    'When it was taken; a lease ends ten minutes later however often renewed.';
-comment on column posts.posts.released_at is 'When it appeared; the lag is this less release_time.';
+    'When it was claimed; a lease ends ten minutes later, however often renewed.';
+comment on column posts.posts.released_at is 'When it was released; the lag is this minus release_time.';
 comment on column posts.posts.legacy is 'The document of the first version that it was imported from, as it was.';
 
 create index idx_posts__release_time_id on posts.posts (release_time, id) where status = 'PENDING';
@@ -200,7 +200,7 @@ create table posts.daily_locks (
         deferrable initially deferred,
     constraint ck_daily_locks__id check (id ~ '^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}_[0-9]{8}_UTC$')
 );
-comment on table posts.daily_locks is 'Who has posted on which UTC day; the row is there before the post is.';
+comment on table posts.daily_locks is 'Authors and UTC days with a post; the row is written before the post.';
 create index idx_daily_locks__post_id on posts.daily_locks (post_id);
 
 -- The same request twice ----------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ create table posts.idempotency_keys (
     constraint ck_idempotency_keys__expires_at check (expires_at >= created_at + interval '24 hours')
 );
 comment on table posts.idempotency_keys is
-    'What a request was answered, for whoever asks again because the answer was lost.';
+    'Answers to requests, for clients that repeat a request because the answer was lost.';
 create index idx_idempotency_keys__expires_at on posts.idempotency_keys (expires_at);
 create index idx_idempotency_keys__post_id on posts.idempotency_keys (post_id);
 
@@ -237,8 +237,8 @@ create table posts.uploads (
     )
 );
 comment on table posts.uploads is
-    'Whose an uploaded image is; the row is there before the image and leaves with it, so that no image is left '
-    'behind.';
+    'Uploaded images and their authors; the row is written before the image and deleted with it, so no image is '
+    'orphaned.';
 create index idx_uploads__created_at on posts.uploads (created_at);
 create index idx_uploads__author_id on posts.uploads (author_id);
 
@@ -254,7 +254,7 @@ create table posts.intent_minutes (
     constraint ck_intent_minutes__intents check (intents > 0)
 ) with (fillfactor = 50);
 comment on table posts.intent_minutes is
-    'How many requests for a post came in each minute and how they ended, refusals and failures of ours included.';
+    'Requests for a post per minute and outcome, including refusals and our own failures.';
 
 -- Which promises are broken -------------------------------------------------------------------------------------------
 
@@ -268,10 +268,9 @@ create table posts.objectives (
     constraint ck_objectives__breaches check (breaches >= case when breached_at is null then 0 else 1 end)
 );
 comment on table posts.objectives is
-    'One row a promise: whoever holds it looks how it stands; a breach begins here, once, and is told under its '
-    'number.';
-comment on column posts.objectives.breached_at is 'Since when it is broken; null while it is kept.';
-comment on column posts.objectives.breaches is 'How often it was broken so far.';
+    'One row per service level objective: its last check, and a numbered breach while it is not met.';
+comment on column posts.objectives.breached_at is 'Since when it is not met; null while it is met.';
+comment on column posts.objectives.breaches is 'How often it was not met.';
 insert into posts.objectives (name) values ('intents'), ('lag'), ('stuck');
 
 -- The functions of posts, and their documents.
@@ -300,7 +299,7 @@ create or replace function posts.kept_name(upload text) returns text
     return 'posts/' || substr(upload, 6, 2) || '/' || substr(upload, 6);
 
 comment on function posts.kept_name(text) is
-    'Where the image of a post is kept for good: temp/ab1.jpg becomes posts/ab/ab1.jpg.';
+    'Where the image of a post is stored: temp/ab1.jpg becomes posts/ab/ab1.jpg.';
 
 -- Asking for a post ---------------------------------------------------------------------------------------------------
 
@@ -366,12 +365,12 @@ end
 $$;
 
 comment on function posts.create_intent(text, uuid, bytea, text, text, boolean) is
-    'The post of an author and a day, or the answer that the same request got; DU002 the request id stands for another '
-    'request, DU003 the day has its post (named in the detail), DU004 there is no such image.';
+    'Create the post of an author for the UTC day, or return the answer that the same request got. DU002: the request '
+    'id belongs to another request; DU003: the day has a post (its id is the detail); DU004: there is no such image.';
 
 -- What may leave ------------------------------------------------------------------------------------------------------
 
-create or replace function posts.expire_uploads(most bigint) returns table (name text, kept text)
+create or replace function posts.expire_uploads(max_rows bigint) returns table (name text, kept text)
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 #variable_conflict use_column
@@ -381,11 +380,11 @@ declare
         from posts.uploads as u
         where u.created_at < duly.now() - interval '24 hours'
         order by u.created_at
-        limit most
+        limit max_rows
         for update skip locked
     );
 begin
-    -- In a statement of its own, which sees the post of whoever held an upload until we got it.
+    -- In a statement of its own, which sees the post of a transaction that held an upload until we locked it.
     return query
     with gone as (delete from posts.uploads as u where u.name = any (names) returning u.name, u.author_id)
     select g.name, case when not exists (
@@ -397,10 +396,10 @@ end
 $$;
 
 comment on function posts.expire_uploads(bigint) is
-    'Forget uploads of more than 24 hours ago; which images are to be removed: the upload, and what was kept of it '
-    'for no post.';
+    'Delete uploads of more than 24 hours ago, at most max_rows; return the images to remove: the upload, and its '
+    'copy if no post has it.';
 
-create or replace function posts.retain(most bigint) returns bigint
+create or replace function posts.retain(max_rows bigint) returns bigint
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
@@ -413,7 +412,7 @@ begin
         from posts.idempotency_keys as e
         where e.expires_at < duly.now()
         order by e.expires_at
-        limit most
+        limit max_rows
         for update skip locked
     );
     get diagnostics requests = row_count;
@@ -423,7 +422,7 @@ begin
         from posts.intent_minutes as e
         where e.minute < duly.now() - interval '90 days'
         order by e.minute
-        limit most
+        limit max_rows
         for update skip locked
     );
     get diagnostics minutes = row_count;
@@ -432,7 +431,7 @@ end
 $$;
 
 comment on function posts.retain(bigint) is
-    'Forget answers whose time is over, and minutes of more than 90 days ago; returns how many rows went.';
+    'Delete expired answers, and minutes of more than 90 days ago, at most max_rows of each; return how many.';
 
 -- The contract's documents --------------------------------------------------------------------------------------------
 
@@ -635,8 +634,7 @@ end
 $revoke$;
 
 -- Who may do what -----------------------------------------------------------------------------------------------------
--- Nobody inserts a post: an intent does, or the import, which is the owner's. A client changes the caption and nothing
--- else.
+-- Posts are inserted by an intent, or by the import, which runs as the owner. A client changes the caption only.
 
 grant usage on schema posts to "duly_worker", "duly_api", "duly_readonly";
 
@@ -666,7 +664,7 @@ grant update (looked_at, breached_at, breaches) on posts.objectives to "duly_wor
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'posts', applied.object, applied.sha256
-from unnest( E'{"function posts.daily_key","function posts.iso","function posts.kept_name","function posts.create_intent","function posts.expire_uploads","function posts.retain","view posts.documents","function \\"posts\\".\\"posts_guard\\"","trigger \\"posts_guard\\" on \\"posts\\".\\"posts\\"","function \\"posts\\".\\"posts_timeline\\"","trigger \\"posts_timeline_insert\\" on \\"posts\\".\\"posts\\"","trigger \\"posts_timeline_update\\" on \\"posts\\".\\"posts\\"","grants"}'::text[], '{"65c7adc5a5948177ad76d05882a63aac3f920b385369ae432d2e161a5c65739e","90a935529db8e52ac70389be3c9df360322c289fd9ec54d7e320bb069b911d9b","ec816140e5fe8ab751537b7d4d2a6e0b394bded6d61c96cf4670f7354ea42cb5","096412c4a778a70a1b446842b9ebfd9210ebb0877f3076c6aad9eda74b514000","55fab94be4bcfe551859f60271e8a7d62fef5f58b7c18ea1723d6f51f961ee3e","1b630567ef2a8a6e879ee04711cbebbe102ebc7d291c3070bd29db3d655767ee","25dfaee0a63dd91831620059b0400230ac8ee792f3fc8a165ba836910d9930d9","50e8f6263e87b9d741b3fb3f4d959206086541fe52474882938caac77b3b0a82","73b3db3f2083faafb14821467824fea6971a3a19e21670c9504864b72ca14510","544283d3c2985dc9f014957e5b5bf44ed72f3622235c6d286056d3fbe69a8295","cd6310311a4f477c9e7bc3df1f0d416370a662928ffc802084b5d1fdf174bffb","4dd56e7bb5153c6aa5381714c3e1d752445332a3d65848beaf5d43c88e43d510","262fe24a7d352d8e7bbcf1088adb97eea3aa994253b1bdf90a73da40a948786f"}'::text[]) as applied (object, sha256)
+from unnest( E'{"function posts.daily_key","function posts.iso","function posts.kept_name","function posts.create_intent","function posts.expire_uploads","function posts.retain","view posts.documents","function \\"posts\\".\\"posts_guard\\"","trigger \\"posts_guard\\" on \\"posts\\".\\"posts\\"","function \\"posts\\".\\"posts_timeline\\"","trigger \\"posts_timeline_insert\\" on \\"posts\\".\\"posts\\"","trigger \\"posts_timeline_update\\" on \\"posts\\".\\"posts\\"","grants"}'::text[], '{"65c7adc5a5948177ad76d05882a63aac3f920b385369ae432d2e161a5c65739e","90a935529db8e52ac70389be3c9df360322c289fd9ec54d7e320bb069b911d9b","239cf2313392e89196d91de37e695800722c14aadfba8119c404208a5f675423","c55a7c09b3859744cd4a6e3261021677522d83c1749cacf8e244ef431ff57a63","1596a3662d0052d8da9a3c9edca6329ebc483174cfbac5cc543fafc424d4217c","05a6cc484cfb944ff28fa2fa1ea8b9d19437885919e196a3c10c379797c486a1","25dfaee0a63dd91831620059b0400230ac8ee792f3fc8a165ba836910d9930d9","50e8f6263e87b9d741b3fb3f4d959206086541fe52474882938caac77b3b0a82","73b3db3f2083faafb14821467824fea6971a3a19e21670c9504864b72ca14510","544283d3c2985dc9f014957e5b5bf44ed72f3622235c6d286056d3fbe69a8295","cd6310311a4f477c9e7bc3df1f0d416370a662928ffc802084b5d1fdf174bffb","4dd56e7bb5153c6aa5381714c3e1d752445332a3d65848beaf5d43c88e43d510","262fe24a7d352d8e7bbcf1088adb97eea3aa994253b1bdf90a73da40a948786f"}'::text[]) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 do $closing$

@@ -26,7 +26,7 @@ begin
         if not exists (select from pg_catalog.pg_roles where rolname = wanted.name) then
             begin
                 execute format('create role %I nologin noinherit', wanted.name);
-                -- Nobody may keep a transaction open and idle: it would hold back vacuum, and locks.
+                -- An idle open transaction would hold back vacuum, and locks.
                 execute format('alter role %I set idle_in_transaction_session_timeout = %L', wanted.name, '1min');
             exception
                 when duplicate_object or unique_violation then
@@ -49,7 +49,7 @@ begin
                 'duly_api', 'duly_worker'
             );
         exception when insufficient_privilege then
-            null;  -- roles that were here before us: who needs it is told which grant is missing
+            null;  -- the roles existed before: a worker that needs it names the missing grant
         end;
     end if;
     if not pg_has_role(
@@ -70,7 +70,7 @@ begin
     select n.oid into of_script from pg_catalog.pg_namespace as n
     where n.nspname = 'duly' and starts_with(obj_description(n.oid, 'pg_namespace'), 'Made by add_session_leases');
     if of_script is not null then
-        -- Whoever could use it, can use what comes in its place: the first migration grants it to them again.
+        -- Roles that could use it may use what replaces it: engine_0001.data.sql grants it to them again.
         select jsonb_agg(jsonb_build_object(
             'name', case when g.role <> 0 then pg_get_userbyid(g.role) end, 'object', g.object, 'privilege', g.privilege
         ))
@@ -176,10 +176,10 @@ create table scheduler.jobs (
         date_part('epoch', first_run_at) >= 946684800 and date_part('epoch', first_run_at) < 7258118400
     )
 );
-comment on table scheduler.jobs is 'What recurs: whose, by which rule, how long before they are reminded, and where.';
+comment on table scheduler.jobs is 'Schedules: person, rule, how long before they are reminded, and by which channel.';
 comment on column scheduler.jobs.rule is
     '`cron:` and five fields, or JSON; in its own zone, else the person''s, else UTC.';
-comment on column scheduler.jobs.catch_up is 'Of periods that were missed the latest is reminded of, or all, or none.';
+comment on column scheduler.jobs.catch_up is 'Which missed periods are reminded of: the latest, all or none.';
 create index idx_jobs__user_id on scheduler.jobs (user_id);
 
 create table scheduler.expense_templates (
@@ -234,12 +234,12 @@ create table scheduler.job_plans (
     autovacuum_analyze_scale_factor = 0.02
 );
 comment on table scheduler.job_plans is
-    'How far the runs of a schedule are made, and when the next are: what planners hold.';
+    'How far the runs of a schedule are created, and when the next are: what planners lease.';
 comment on column scheduler.job_plans.plan_at is
-    'When more runs are to be made; null while it is paused, and at its end.';
+    'When more runs are to be created; null while it is paused, and at its end.';
 comment on column scheduler.job_plans.planned_until is
     'Every firing up to this instant has its run, or lies in scheduler.missed_ranges.';
-comment on column scheduler.job_plans.is_closing is 'It is archived, and a worker still has open runs of it to cancel.';
+comment on column scheduler.job_plans.is_closing is 'It is archived, and a worker still has to cancel open runs.';
 comment on column scheduler.job_plans.next_at is 'The first firing that has no run yet.';
 comment on column scheduler.job_plans.paused_at is 'When it was paused last.';
 comment on column scheduler.job_plans.skip_before is
@@ -307,12 +307,12 @@ create table scheduler.job_runs (
     constraint ck_job_runs__reason check (char_length(reason) between 1 and 500)
 ) partition by range (scheduled_at);
 comment on table scheduler.job_runs is
-    'One period of a schedule: when it is, when the person was told, and how it ended.';
+    'One period of a schedule: when it is, when the reminder was sent, and how it ended.';
 comment on column scheduler.job_runs.remind_at is
     'When to remind of it; null once its message is written (reminder_id), and when nobody is to be reminded. '
     'An insert without it gets scheduled_at less the advance_minutes of its schedule.';
 comment on column scheduler.job_runs.reminder_id is 'The latest message about it, in duly.outbox.';
-comment on column scheduler.job_runs.reason is 'Why it was skipped or cancelled by nobody''s answer.';
+comment on column scheduler.job_runs.reason is 'Why it was skipped or cancelled without an answer.';
 create index idx_job_runs__job_scheduled on scheduler.job_runs (job_id, scheduled_at);
 create index idx_job_runs__scheduled_at on scheduler.job_runs (scheduled_at) where status = 'pending';
 create index idx_job_runs__job_id_status on scheduler.job_runs (job_id, status)
@@ -330,7 +330,7 @@ create table scheduler.reminders (
     constraint fk_reminders_job_run_keys_job_run_id foreign key (job_run_id)
         references scheduler.job_run_keys (job_run_id) on delete cascade
 );
-comment on table scheduler.reminders is 'Every message that went out about a run: when, where, and what it said.';
+comment on table scheduler.reminders is 'Every message sent about a run: when, by which channel, and its text.';
 create index idx_reminders__job_run_id on scheduler.reminders (job_run_id, sent_at);
 
 create table scheduler.confirmations (
@@ -353,8 +353,7 @@ create table scheduler.confirmations (
     ),
     constraint uq_confirmations__run_idem unique (job_run_id, idempotency_key)
 );
-comment on table scheduler.confirmations is
-    'What people answered, and with which key: the same key is the same answer.';
+comment on table scheduler.confirmations is 'Answers with their keys: the same key is the same answer.';
 create index idx_confirmations__run_confirmed on scheduler.confirmations (job_run_id, confirmed_at desc);
 
 -- Books ---------------------------------------------------------------------------------------------------------------
@@ -388,8 +387,7 @@ create table expense.expenses (
         and char_length(source_ref) between 1 and 300
     )
 );
-comment on table expense.expenses is
-    'What was spent, once for each source; an entry that was wrong is reversed by another.';
+comment on table expense.expenses is 'Expenses, once per source; a wrong entry is reversed by another.';
 create index idx_expenses__user_id_occurred_at on expense.expenses (user_id, occurred_at, id);
 
 -- The functions of the scheduler and of the expenses.
@@ -412,7 +410,7 @@ begin
 end
 $$;
 
-comment on function scheduler.tg_set_updated_at() is 'updated_at is the database''s word, not the caller''s.';
+comment on function scheduler.tg_set_updated_at() is 'Sets updated_at, whatever the caller wrote.';
 
 create or replace trigger trg_jobs__upd before update on scheduler.jobs
     for each row execute function scheduler.tg_set_updated_at();
@@ -476,7 +474,7 @@ end
 $$;
 
 comment on function scheduler.write_run_key() is
-    'A run has its key before it is there: a second run of a period is refused.';
+    'Writes a run''s key before the run: a second run of a period is refused.';
 
 create or replace trigger job_runs_key before insert on scheduler.job_runs
     for each row execute function scheduler.write_run_key();
@@ -499,7 +497,7 @@ comment on function scheduler.fill_remind_at() is
 create or replace trigger job_runs_remind_at before insert on scheduler.job_runs
     for each row when (new.remind_at is null) execute function scheduler.fill_remind_at();
 
-create or replace function scheduler.forget_run() returns trigger
+create or replace function scheduler.delete_run_key() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
@@ -521,12 +519,12 @@ begin
 end
 $$;
 
-comment on function scheduler.forget_run() is
+comment on function scheduler.delete_run_key() is
     'Deleting a run deletes its key, and by the foreign keys its reminders and confirmations; an unsent message is '
     'withdrawn.';
 
-create or replace trigger job_runs_forget after delete on scheduler.job_runs
-    for each row execute function scheduler.forget_run();
+create or replace trigger job_runs_delete_key after delete on scheduler.job_runs
+    for each row execute function scheduler.delete_run_key();
 
 create or replace function scheduler.check_run_limits() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -582,7 +580,7 @@ begin
 end
 $$;
 
-comment on function expense.check_reversal() is 'A reversal takes back one entry, the whole of it.';
+comment on function expense.check_reversal() is 'A reversal cancels exactly one entry, in full.';
 
 create or replace trigger expenses_reversal before insert on expense.expenses
     for each row when (new.reverses is not null) execute function expense.check_reversal();
@@ -602,7 +600,7 @@ end
 $$;
 
 comment on function scheduler.watch_partition(regclass) is
-    'Have what is written into a partition directly logged and limited as well.';
+    'Log and limit what is written into a partition directly, too.';
 
 create or replace function scheduler.make_partition(month date) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' set lock_timeout = '3s'
@@ -626,7 +624,7 @@ begin
         raise exception 'the month % was dropped, and its periods do not come again', to_char(first_at, 'YYYY-MM')
             using errcode = 'invalid_parameter_value';
     end if;
-    -- First what whoever changes a schedule holds first: nobody waits in a circle.
+    -- Locked in the order in which a change of a schedule locks, so that there is no deadlock.
     lock table scheduler.jobs in share row exclusive mode;
     execute format(
         'create table scheduler.%I (like scheduler.job_runs including defaults including constraints)', part
@@ -648,8 +646,7 @@ end
 $$;
 
 comment on function scheduler.make_partition(date) is
-    'Make the partition of the UTC month that this day lies in, with the rows that waited for it; false if it is '
-    'there.';
+    'Create the partition of the UTC month of this day and move its rows there; false if it exists.';
 
 create or replace function scheduler.ensure_partitions(ahead int default 3) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
@@ -674,12 +671,12 @@ end
 $$;
 
 comment on function scheduler.ensure_partitions(int) is
-    'Make the partitions of this month and so many to come that are not there yet; how many were made.';
+    'Create the missing partitions of this month and the next ones; return how many.';
 
 -- What becomes of runs when their schedule is changed -----------------------------------------------------------------
--- Whoever changes it, and however. A plan that is in a planner's hands is taken out of them.
+-- Any change, by any program. A planner that holds the plan loses its lease.
 
-create or replace function scheduler.unplan(job bigint, why text) returns void
+create or replace function scheduler.take_back_runs(job bigint, why text) returns void
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
@@ -696,7 +693,7 @@ begin
     if ids is null then
         return;
     end if;
-    -- The log keeps what the tables forget: a run that nobody was told of leaves its period to another.
+    -- The log keeps the run; its period is free for another, because no reminder was sent.
     update scheduler.job_runs as r set status = 'cancelled', reason = why
     where r.id = any (ids) and r.scheduled_at >= earliest;
     delete from scheduler.job_runs as r where r.id = any (ids) and r.scheduled_at >= earliest;
@@ -706,8 +703,8 @@ begin
 end
 $$;
 
-comment on function scheduler.unplan(bigint, text) is
-    'Take back the runs of a schedule that nobody has been told of yet.';
+comment on function scheduler.take_back_runs(bigint, text) is
+    'Delete the pending runs of a schedule whose reminders are not due yet.';
 
 create or replace function scheduler.cancel_open(job bigint, why text, batch int) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -738,7 +735,7 @@ end
 $$;
 
 comment on function scheduler.cancel_open(bigint, text, int) is
-    'Cancel so many open runs of a schedule at most, and withdraw their messages; how many there were.';
+    'Cancel open runs of a schedule, at most batch, and withdraw their unsent messages; return how many.';
 
 create or replace function scheduler.finish_archived(batch int default 500) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -765,7 +762,7 @@ end
 $$;
 
 comment on function scheduler.finish_archived(int) is
-    'Cancel the next open runs of a schedule that was archived with very many; 0 when there is none.';
+    'Cancel the next open runs of an archived schedule, at most batch; 0 if there are none.';
 
 create or replace function scheduler.begin_plan() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -777,7 +774,7 @@ begin
 end
 $$;
 
-comment on function scheduler.begin_plan() is 'A new schedule is planned at once, whoever wrote it.';
+comment on function scheduler.begin_plan() is 'Every new schedule is planned at once.';
 
 create or replace trigger jobs_begin_plan after insert on scheduler.jobs
     for each row execute function scheduler.begin_plan();
@@ -801,9 +798,9 @@ begin
             update scheduler.job_plans as p set is_closing = true where p.job_id = new.id;
         end if;
     elsif new.status = 'paused' and old.status = 'active' then
-        perform scheduler.unplan(new.id, 'the schedule was paused');
+        perform scheduler.take_back_runs(new.id, 'the schedule was paused');
     elsif (new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at) then
-        perform scheduler.unplan(new.id, 'the rule was changed');
+        perform scheduler.take_back_runs(new.id, 'the rule was changed');
         update scheduler.job_plans as p set planned_until = duly.now() where p.job_id = new.id;
     end if;
     if new.advance_minutes <> old.advance_minutes then
@@ -837,8 +834,7 @@ begin
 end
 $$;
 
-comment on function scheduler.follow_zone() is
-    'Somebody who moves to another zone has their schedules looked at again.';
+comment on function scheduler.follow_zone() is 'Plan a person''s schedules again when their time zone changes.';
 
 create or replace trigger users_follow_zone after update of zone on "user".users
     for each row when (new.zone <> old.zone) execute function scheduler.follow_zone();
@@ -906,7 +902,7 @@ begin
     join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
     where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
     order by k.job_run_id;
-    with told as (
+    with sent as (
         select r.id, r.scheduled_at
         from moved as m
         join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
@@ -917,14 +913,14 @@ begin
         for no key update of r
     )
     update scheduler.job_runs as r set status = 'sent'
-    from told
-    where r.id = told.id and r.scheduled_at = told.scheduled_at and r.status in ('pending', 'snoozed');
+    from sent
+    where r.id = sent.id and r.scheduled_at = sent.scheduled_at and r.status in ('pending', 'snoozed');
     return null;
 end
 $$;
 
 comment on function scheduler.note_sent() is
-    'A reminder that was sent is noted with its run, in the transaction that settles the message.';
+    'Records a sent reminder with its run, in the transaction that settles the message.';
 
 create or replace trigger outbox_note_sent after update on duly.outbox
     referencing new table as moved
@@ -956,7 +952,7 @@ create or replace function scheduler.receipt_of(confirmation bigint) returns jso
     where c.id = confirmation
     $$;
 
-comment on function scheduler.receipt_of(bigint) is 'What an answer did, the same words whenever it is asked for.';
+comment on function scheduler.receipt_of(bigint) is 'The result of an answer; repeating the answer returns the same.';
 
 create or replace function scheduler.answer(
     for_user bigint, run bigint, wanted text, idem_key text, given jsonb, out is_new boolean, out receipt jsonb
@@ -976,7 +972,7 @@ begin
     if not found then
         raise exception 'there is no run %', run using errcode = 'DU005';
     end if;
-    -- One answer at a time: whoever comes second sees what the first did.
+    -- One answer at a time: the second sees what the first did.
     select * into held
     from scheduler.job_runs as r
     where r.id = run and r.scheduled_at = of_run.scheduled_at
@@ -1022,7 +1018,7 @@ begin
         remind_at = case when wanted = 'snooze'
             then answered_at + make_interval(mins => coalesce((given ->> 'minutes')::int, 60)) end
     where r.id = run and r.scheduled_at = of_run.scheduled_at;
-    -- A message that still waits has nothing more to say. One that somebody is at goes out; it can be answered no more.
+    -- A message that still waits is withdrawn. One that is being sent goes out, and can no longer be answered.
     with unsent as (
         select o.id from duly.outbox as o where o.id = held.reminder_id and o.status = 'pending' for update skip locked
     )
@@ -1178,7 +1174,7 @@ end
 $$;
 
 comment on function scheduler.is_locked(bigint, timestamptz) is
-    'Has another transaction locked this run, so that reminders pass over it? Only trying to lock it as they do tells.';
+    'Whether another transaction has locked this run, so that reminders skip it; only trying to lock it shows that.';
 
 -- Guard and timeline of schedule and run: rendered from the state machine, and compared with it by a test.
 
@@ -1353,7 +1349,7 @@ end
 $revoke$;
 
 -- Who may do what -----------------------------------------------------------------------------------------------------
--- Answers and bookings are written by functions alone, and nobody deletes any.
+-- Answers and expenses are written by functions only; no role may delete them.
 
 grant usage on schema scheduler, expense to "duly_worker", "duly_api", "duly_readonly";
 
@@ -1404,13 +1400,13 @@ grant execute on function scheduler.undo(bigint, bigint, interval) to "duly_api"
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'scheduler', applied.object, applied.sha256
-from unnest( E'{"trigger is_append_only on expense.expenses","trigger is_not_emptied on expense.expenses","function scheduler.tg_set_updated_at","trigger trg_jobs__upd on scheduler.jobs","function scheduler.limits","function scheduler.check_schedule_limits","trigger jobs_limits_insert on scheduler.jobs","trigger jobs_limits_update on scheduler.jobs","trigger trg_job_runs__upd on scheduler.job_runs","function scheduler.write_run_key","trigger job_runs_key on scheduler.job_runs","function scheduler.fill_remind_at","trigger job_runs_remind_at on scheduler.job_runs","function scheduler.forget_run","trigger job_runs_forget on scheduler.job_runs","function scheduler.check_run_limits","trigger job_runs_limits on scheduler.job_runs","trigger trg_reminders__upd on scheduler.reminders","trigger trg_confirmations__upd on scheduler.confirmations","function expense.check_reversal","trigger expenses_reversal on expense.expenses","function scheduler.watch_partition","function scheduler.make_partition","function scheduler.ensure_partitions","function scheduler.unplan","function scheduler.cancel_open","function scheduler.finish_archived","function scheduler.begin_plan","trigger jobs_begin_plan on scheduler.jobs","function scheduler.change_plan","trigger jobs_change_plan on scheduler.jobs","function scheduler.follow_zone","trigger users_follow_zone on \\"user\\".users","function scheduler.ensure_run","function scheduler.note_sent","trigger outbox_note_sent on duly.outbox","function scheduler.receipt_of","function scheduler.answer","function scheduler.undo","view scheduler.upcoming","view scheduler.due_runs","function scheduler.is_locked","function \\"scheduler\\".\\"jobs_guard\\"","trigger \\"jobs_guard\\" on \\"scheduler\\".\\"jobs\\"","function \\"scheduler\\".\\"jobs_timeline\\"","trigger \\"jobs_timeline_insert\\" on \\"scheduler\\".\\"jobs\\"","trigger \\"jobs_timeline_update\\" on \\"scheduler\\".\\"jobs\\"","function \\"scheduler\\".\\"job_runs_guard\\"","trigger \\"job_runs_guard\\" on \\"scheduler\\".\\"job_runs\\"","function \\"scheduler\\".\\"job_runs_timeline\\"","trigger \\"job_runs_timeline_insert\\" on \\"scheduler\\".\\"job_runs\\"","trigger \\"job_runs_timeline_update\\" on \\"scheduler\\".\\"job_runs\\"","grants"}'::text[], '{"879d5dc1e2e5b136974b1227606ced60d335894dc7755c42f4dd55229689eae5","6d5b2d665a50cb4d028801a2fd64c4d23e3d6997354ad2e7dd5bab106ada9752","6f32118a60cd7393ff55d4f77af00d39966edd2a1c00b4006c241359e9ff4019","b0a38a3adc85e7c76880f6bcd1b61b75675c5ea253d6a364678a1547bd4af56f","a8885ad6c1f65b8457583c09dc7dcc647a171fccd4a344cd1611f302dc8f98e5","4b34a8c59b048ae0e3224cad54bc6d4b9d09a07d2954aef1d5bfd95cce8c5555","317581a387e3e11a56623f5c2e3e5e7f143ce07cfa50e2d8f9ea1c9092ae7c00","8e3194d61856a0c9e599175d57d7d8acc66ad22baf75faee79fe6c209fd0453a","04ef3cb8bc6f6564f94a6d09271fd629717ddf545725eaccf7f7366cf232c120","e409d6a0fc508847aa703a6030d0d7faa373e1e0a6b7a10a149ad3579354e112","3393be82e57326519238b080693b9e86ac877c2930920b8f8ee3dca05bb43387","cccec23e0c2871ba49a88f05d54cb6a88368bd9e2c839bc6ef1efd954080de99","084de821118744fe8c5653d920d4f0205f175b99c28672cc795c1e1dc72528bf","2cf3ac6ff1de6b5ea4486433aa76fc99a617700f29f7a1e24e3b16980c0f4cbe","b881420400661d6c24ce400022ce3673a198c4f459ba0b4672bd8528311ba201","b33d3e08a14a802c2b2f25c910944d1b4694d9da67d0fde822e34cd0a5f5fea5","420c38d938eb8e1f1e02a1fd048f1c444989e5b6f8ea9b8ac8bc32c5542d3994","16ee85d48a67b78a90f9d47b51cbe695f51250e9bc62011dd34570b8ec9da68f","756edfaff6bf7c1c2eb1712bb3efa8fa97190f19bb7bf36bc2f2d077371efd26","96c2426e3b70b77e6836e0fca70684218f22c14cc73ff2042570e27effa22ece","03ff0bf7eb6a6a9d76d262b4da4c14150be766454534e77fd4a56747611ee79a","82679c07b6a88a0b9b78e7f62b67ae770325cb06a86563c167eb22c433ef07ab","fa1f56e5c878d0204a79379a8ff4e6cf9e103a3edcd75c267f21f7bdfa685d9a","72625f9e19c3c42c340a356ed430fd151affc9dd2f19ccf820abae9ef93a1a22","81ceaf76af15ec607c0eb8bab40e22773a56a108c4dd3667b688e0c7c0135a36","8debcac44b3dca0e3c57404ecf200ee807963b22941b7b93f6c992cc5bce1c31","220d44e121cd4ff77707fe514520d7688818be4010cb4e472a9aea02df746bda","f487ecf0b3978914ecb764476da0e75226c561785dcbd74e62c0b569df168fc7","45f931c25b7945d91fd77967f94a6731fd10e7850167e0a256eb210f0c88838c","6297c2568b4fc5ad29b93c79bbd022f372285bfaecce296749d2b178bef55f49","239847fa87fcf14ab15b203b8815a32734e5a8fb558056a9bc139b8ff6958f6b","ce9083a793d135fa516ffefddc29c58ba345b9dfdc85f1230e27f93da3425f0c","b7bdd6262ca300d8f64b9dd05d938a53005aef27a04f70acb1f5480443dd9c53","7bb8ec9fdaf85754ddb0550ffef640098e75181c95e87e2a8462d7b11e30fa30","5f4e357d76dd60dc6520cb29f51d2ec0f08ed2d309a0a6ee9e9d8ab530a2435e","2fd8722e3246df3db149941e5123b94238d1c11977252bb08c99936ad5193050","05254a6d193cefbaca6601cfab6b6f17e4365e56413aaeaca67dc5c4043dffe3","168dd82ee5b4a9f6c0ff009e3d6b8f1517629ea4f467bc96775ba9e9446e20fa","023ffc958b218ead64b78eff0e9c7c5a038b16bb6465fbac4b7290609b774fb7","aff11bb37c30186a772bf11db728b449a2c1d030e4568ba6e1c78fc16b3ed919","577f52836dcb79e522f85ad81092f567181cc3e9578f29d5ab407e9b50d1d2f7","71acfde8a871ee59002416ac847ebed0d86194ac63e33198adc0f0fd9bdc6a43","3d9a1b79053cdbfdfef506be1635f8650368ecaf24be6c51d103348a70f03f31","5ad970a1b958489d4f1b46577903bf1aa9c99bc57007a26057973f9259a216e9","f115bee11d63886a32e59b6d2668e5afa0e877a0435002bdc30f413403517ac3","ca59fabb8b8ac28a56727a128969ba21a1efe4e949b4c0dac013f58fed59bbc5","4e350d2214213379c335452ca3ec2edc7e73f336e573ae23f7b910e29242d057","76db769dd46407c04966d3752725a78f1666d47604ca4884b710f327ffedf635","10992e686bd78f88a60cac687a1f2085ebf92c82802018f993ae191c35899a1f","6fec97881025c4b44fa51eca5658ac953454e52a46e488848cc0c06c44dc9971","e7e2a6a0e834695570775fa1a882ecf3a5ece152c0939679b49a1256377e77d0","5a9ef10e8f955259ade351ebd17dd23cd155cfb7d6539898fa3e62cbe0487666","a8462a664976131539517c555523a6616dcbbb8dd90719519cf867b9e7576889"}'::text[]) as applied (object, sha256)
+from unnest( E'{"trigger is_append_only on expense.expenses","trigger is_not_emptied on expense.expenses","function scheduler.tg_set_updated_at","trigger trg_jobs__upd on scheduler.jobs","function scheduler.limits","function scheduler.check_schedule_limits","trigger jobs_limits_insert on scheduler.jobs","trigger jobs_limits_update on scheduler.jobs","trigger trg_job_runs__upd on scheduler.job_runs","function scheduler.write_run_key","trigger job_runs_key on scheduler.job_runs","function scheduler.fill_remind_at","trigger job_runs_remind_at on scheduler.job_runs","function scheduler.delete_run_key","trigger job_runs_delete_key on scheduler.job_runs","function scheduler.check_run_limits","trigger job_runs_limits on scheduler.job_runs","trigger trg_reminders__upd on scheduler.reminders","trigger trg_confirmations__upd on scheduler.confirmations","function expense.check_reversal","trigger expenses_reversal on expense.expenses","function scheduler.watch_partition","function scheduler.make_partition","function scheduler.ensure_partitions","function scheduler.take_back_runs","function scheduler.cancel_open","function scheduler.finish_archived","function scheduler.begin_plan","trigger jobs_begin_plan on scheduler.jobs","function scheduler.change_plan","trigger jobs_change_plan on scheduler.jobs","function scheduler.follow_zone","trigger users_follow_zone on \\"user\\".users","function scheduler.ensure_run","function scheduler.note_sent","trigger outbox_note_sent on duly.outbox","function scheduler.receipt_of","function scheduler.answer","function scheduler.undo","view scheduler.upcoming","view scheduler.due_runs","function scheduler.is_locked","function \\"scheduler\\".\\"jobs_guard\\"","trigger \\"jobs_guard\\" on \\"scheduler\\".\\"jobs\\"","function \\"scheduler\\".\\"jobs_timeline\\"","trigger \\"jobs_timeline_insert\\" on \\"scheduler\\".\\"jobs\\"","trigger \\"jobs_timeline_update\\" on \\"scheduler\\".\\"jobs\\"","function \\"scheduler\\".\\"job_runs_guard\\"","trigger \\"job_runs_guard\\" on \\"scheduler\\".\\"job_runs\\"","function \\"scheduler\\".\\"job_runs_timeline\\"","trigger \\"job_runs_timeline_insert\\" on \\"scheduler\\".\\"job_runs\\"","trigger \\"job_runs_timeline_update\\" on \\"scheduler\\".\\"job_runs\\"","grants"}'::text[], '{"879d5dc1e2e5b136974b1227606ced60d335894dc7755c42f4dd55229689eae5","6d5b2d665a50cb4d028801a2fd64c4d23e3d6997354ad2e7dd5bab106ada9752","61bb8aa907cefd1d6c828c320db3a721e1ace183367977310f9c77a768a0fade","b0a38a3adc85e7c76880f6bcd1b61b75675c5ea253d6a364678a1547bd4af56f","a8885ad6c1f65b8457583c09dc7dcc647a171fccd4a344cd1611f302dc8f98e5","4b34a8c59b048ae0e3224cad54bc6d4b9d09a07d2954aef1d5bfd95cce8c5555","317581a387e3e11a56623f5c2e3e5e7f143ce07cfa50e2d8f9ea1c9092ae7c00","8e3194d61856a0c9e599175d57d7d8acc66ad22baf75faee79fe6c209fd0453a","04ef3cb8bc6f6564f94a6d09271fd629717ddf545725eaccf7f7366cf232c120","80870393311032261f28ed029b4dbf107ce3d5701964c8c9389317470af41eae","3393be82e57326519238b080693b9e86ac877c2930920b8f8ee3dca05bb43387","cccec23e0c2871ba49a88f05d54cb6a88368bd9e2c839bc6ef1efd954080de99","084de821118744fe8c5653d920d4f0205f175b99c28672cc795c1e1dc72528bf","4cda67462d1f2c6124fd3823bf0af82d0ab2371f6ff4adf74ab77019c06e17c2","c3c2e1a0715ba379fd61fd07f4aa4b2a222a85d787790f927c8a48a226d34d42","b33d3e08a14a802c2b2f25c910944d1b4694d9da67d0fde822e34cd0a5f5fea5","420c38d938eb8e1f1e02a1fd048f1c444989e5b6f8ea9b8ac8bc32c5542d3994","16ee85d48a67b78a90f9d47b51cbe695f51250e9bc62011dd34570b8ec9da68f","756edfaff6bf7c1c2eb1712bb3efa8fa97190f19bb7bf36bc2f2d077371efd26","55b62d11198e930e22b37fb9f63a409f7c0242c0ced0e7da01007bcc9ac93168","03ff0bf7eb6a6a9d76d262b4da4c14150be766454534e77fd4a56747611ee79a","437d9b78ddc5f20b98a239b948cd27f3210027841d012a2a36abec0693ba50e3","1c3aa25bb802e6ea3a5c984fde29620ef1e6b21c062fca241c9978b46cb92d7b","62f68885843d8eff142b8219f32830fa479e7bd621a1b366d934d03262e94099","03298b9a753bf023e18c327dfb131e980df9c44dc2714adadd301fc51f3cd143","0f479c95be3fb173d57ea0b9f5adbbf861ad77fc2fe864340257d9a02459ea6b","a3ab8859ecd8bf9452f1f2f98b824a596e0442eb9b1f4670b0e31c206e4f7810","c71f2bd9640aa63538d7920b17021fac0de6651ba964ba080f21f98e6e10dc6c","45f931c25b7945d91fd77967f94a6731fd10e7850167e0a256eb210f0c88838c","0b1474282b12d89190dc321177badc259a478ca8dc1c35935a56878854017a37","239847fa87fcf14ab15b203b8815a32734e5a8fb558056a9bc139b8ff6958f6b","e184d4ed68ffde886ef5eb922b76f8fc8b665da3a4821b05a2db14912b7603aa","b7bdd6262ca300d8f64b9dd05d938a53005aef27a04f70acb1f5480443dd9c53","7bb8ec9fdaf85754ddb0550ffef640098e75181c95e87e2a8462d7b11e30fa30","afef636230ce5eae60ed40a0ca5337ead1de5168b949088ec5c56164c3756aa1","2fd8722e3246df3db149941e5123b94238d1c11977252bb08c99936ad5193050","b7f4a660ba41812e34bafd8c4ea4e562d2012a5c98103ae895e98c9ba3a48107","a1343e907b1bf78916bf84f49b7da0c43d39b1551cb8abebdbffc1c5948b56b4","023ffc958b218ead64b78eff0e9c7c5a038b16bb6465fbac4b7290609b774fb7","aff11bb37c30186a772bf11db728b449a2c1d030e4568ba6e1c78fc16b3ed919","577f52836dcb79e522f85ad81092f567181cc3e9578f29d5ab407e9b50d1d2f7","63a619ec4e4781b05ffe73dff5b9d351682eed5a5ce735522245aa2706eb36c4","3d9a1b79053cdbfdfef506be1635f8650368ecaf24be6c51d103348a70f03f31","5ad970a1b958489d4f1b46577903bf1aa9c99bc57007a26057973f9259a216e9","f115bee11d63886a32e59b6d2668e5afa0e877a0435002bdc30f413403517ac3","ca59fabb8b8ac28a56727a128969ba21a1efe4e949b4c0dac013f58fed59bbc5","4e350d2214213379c335452ca3ec2edc7e73f336e573ae23f7b910e29242d057","76db769dd46407c04966d3752725a78f1666d47604ca4884b710f327ffedf635","10992e686bd78f88a60cac687a1f2085ebf92c82802018f993ae191c35899a1f","6fec97881025c4b44fa51eca5658ac953454e52a46e488848cc0c06c44dc9971","e7e2a6a0e834695570775fa1a882ecf3a5ece152c0939679b49a1256377e77d0","5a9ef10e8f955259ade351ebd17dd23cd155cfb7d6539898fa3e62cbe0487666","a8462a664976131539517c555523a6616dcbbb8dd90719519cf867b9e7576889"}'::text[]) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 -- What the scheduler writes once, when its functions and guards are there.
 
 -- Numbers -------------------------------------------------------------------------------------------------------------
--- Whoever went down and comes up again finds the log of before: no number in it is given twice.
+-- After going down and up again the log of before is still there: no id in it is used twice.
 
 select setval(pg_get_serial_sequence('scheduler.jobs', 'id'), max(t.key::bigint))
 from duly.transition as t
@@ -1422,7 +1418,7 @@ where t.machine = 'run'
 having count(*) > 0;
 
 -- Months --------------------------------------------------------------------------------------------------------------
--- A month is made beside the table and attached, which keeps nobody from reading or writing. Rows that came before
+-- A month is made beside the table and attached, which blocks neither readers nor writers. Rows that came before
 -- their month was there lie in the default partition and move over with it.
 
 create table scheduler.job_runs_default partition of scheduler.job_runs default;

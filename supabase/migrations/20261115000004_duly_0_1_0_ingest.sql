@@ -26,7 +26,7 @@ begin
         if not exists (select from pg_catalog.pg_roles where rolname = wanted.name) then
             begin
                 execute format('create role %I nologin noinherit', wanted.name);
-                -- Nobody may keep a transaction open and idle: it would hold back vacuum, and locks.
+                -- An idle open transaction would hold back vacuum, and locks.
                 execute format('alter role %I set idle_in_transaction_session_timeout = %L', wanted.name, '1min');
             exception
                 when duplicate_object or unique_violation then
@@ -49,7 +49,7 @@ begin
                 'duly_api', 'duly_worker'
             );
         exception when insufficient_privilege then
-            null;  -- roles that were here before us: who needs it is told which grant is missing
+            null;  -- the roles existed before: a worker that needs it names the missing grant
         end;
     end if;
     if not pg_has_role(
@@ -70,7 +70,7 @@ begin
     select n.oid into of_script from pg_catalog.pg_namespace as n
     where n.nspname = 'duly' and starts_with(obj_description(n.oid, 'pg_namespace'), 'Made by add_session_leases');
     if of_script is not null then
-        -- Whoever could use it, can use what comes in its place: the first migration grants it to them again.
+        -- Roles that could use it may use what replaces it: engine_0001.data.sql grants it to them again.
         select jsonb_agg(jsonb_build_object(
             'name', case when g.role <> 0 then pg_get_userbyid(g.role) end, 'object', g.object, 'privilege', g.privilege
         ))
@@ -140,7 +140,7 @@ comment on table duly.schema_object is
 -- Ingest: photographed day schedules become versions, semantic events and notifications.
 
 -- A backend that has a table of sessions owns its schema: nothing is made there. `duly migrate` leaves ingest out of
--- such a database by itself; who asks for it by name is told why.
+-- such a database by itself; asking for it by name is refused with the reason.
 do $backend$
 begin
     if exists (  -- asked so that it needs no right to the schema
@@ -183,17 +183,15 @@ create table "schedule_ingest".capture_session (
     fillfactor = 60, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.02
 );
-comment on table "schedule_ingest".capture_session is
-    'A capture of one day: whose, where it is, who holds it, and what came of it.';
+comment on table "schedule_ingest".capture_session is 'Captures of one day: person, state, lease and result.';
 comment on column "schedule_ingest".capture_session.user_id is 'The person''s Telegram id.';
-comment on column "schedule_ingest".capture_session.closed_at is 'When it was complete: no image comes after that.';
-comment on column "schedule_ingest".capture_session.payload is 'What it shows, where it was given as data and needs no reading.';
-comment on column "schedule_ingest".capture_session.given_at is 'When that was given.';
-comment on column "schedule_ingest".capture_session.result is
-    'What came of it: changed or not, from which input, which version.';
+comment on column "schedule_ingest".capture_session.closed_at is 'When it was complete: no image is accepted after that.';
+comment on column "schedule_ingest".capture_session.payload is 'The day as data, where it was given and needs no reading.';
+comment on column "schedule_ingest".capture_session.given_at is 'When the payload was given.';
+comment on column "schedule_ingest".capture_session.result is 'The result: changed or not, from which input, which version.';
 comment on column "schedule_ingest".capture_session.lease_seconds is
-    'How long its holder may be silent; a holder that writes none has LEASE_TIMEOUT_SECONDS.';
-comment on column "schedule_ingest".capture_session.starts is 'Claims that count; a hand-back gives its own back.';
+    'The length of the lease; a holder that writes none has LEASE_TIMEOUT_SECONDS.';
+comment on column "schedule_ingest".capture_session.starts is 'Counted claims; releases are not counted.';
 
 create index idx_capture_session__created_at_id on "schedule_ingest".capture_session (created_at, id) where state = 'pending';
 create index idx_capture_session__closed_at_id on "schedule_ingest".capture_session (closed_at, id) where state = 'pending';
@@ -220,8 +218,7 @@ create table "schedule_ingest".capture_image (
     constraint ck_capture_image__sequence check (sequence > 0),
     constraint ck_capture_image__r2_key check (char_length(r2_key) between 1 and 1024)
 );
-comment on table "schedule_ingest".capture_image is
-    'A photograph of a session; the image itself lies in the store under r2_key.';
+comment on table "schedule_ingest".capture_image is 'Photographs of a session; the image is in the object store under r2_key.';
 create unique index uq_capture_image__session_id_telegram_message_id
     on "schedule_ingest".capture_image (session_id, telegram_message_id) where telegram_message_id is not null;
 
@@ -236,7 +233,7 @@ create table "schedule_ingest".day_schedule (
     constraint ck_day_schedule__current_version check (current_version > 0)
 ) with (fillfactor = 80);
 comment on table "schedule_ingest".day_schedule is
-    'The version that a person''s day has; written by the trigger of the versions alone.';
+    'The current version of a person''s day, written by the trigger of the versions only.';
 
 create table "schedule_ingest".schedule_version (
     user_id bigint not null,
@@ -258,9 +255,9 @@ create table "schedule_ingest".schedule_version (
     constraint ck_schedule_version__payload_hash check (char_length(payload_hash) between 1 and 128)
 );
 comment on table "schedule_ingest".schedule_version is
-    'A person''s day as it was, in canonical form: 1, 2, 3, without a gap and for ever.';
+    'Versions of a person''s day in canonical form: 1, 2, 3, without a gap and never changed.';
 comment on column "schedule_ingest".schedule_version.canonicalizer is
-    'Which canonicaliser gave it this form; unknown when another program did.';
+    'The version of the canonicaliser; null when another program wrote it.';
 
 -- What is known of a day ----------------------------------------------------------------------------------------------
 
@@ -280,8 +277,8 @@ create table "schedule_ingest".day_snapshot (
     constraint ck_day_snapshot__events check (events >= 0)
 ) with (fillfactor = 80);
 comment on table "schedule_ingest".day_snapshot is
-    'A person''s day as it is known now: canonical shifts, the baseline of the next diff.';
-comment on column "schedule_ingest".day_snapshot.events is 'How many events led here.';
+    'The current canonical shifts of a person''s day: the baseline of the next diff.';
+comment on column "schedule_ingest".day_snapshot.events is 'How many events led to it.';
 
 create table "schedule_ingest".schedule_event (
     event_id uuid not null,
@@ -313,10 +310,10 @@ create table "schedule_ingest".schedule_event (
     constraint ck_schedule_event__seq check (seq > 0)
 );
 comment on table "schedule_ingest".schedule_event is
-    'What changed in a day, shift by shift: replayed from the first they rebuild the snapshot.';
-comment on column "schedule_ingest".schedule_event.seq is 'Its place among the events of its day: 1, 2, 3.';
+    'Changes of a day, shift by shift: replayed from the first they rebuild the snapshot.';
+comment on column "schedule_ingest".schedule_event.seq is 'Its number among the events of its day: 1, 2, 3.';
 
--- What its person is told ---------------------------------------------------------------------------------------------
+-- Notifications -------------------------------------------------------------------------------------------------------
 
 create table "schedule_ingest".schedule_notification (
     notification_id text not null,
@@ -362,7 +359,7 @@ create index idx_schedule_notification__created_at_notification_id
 create index idx_schedule_notification__user_id_schedule_date
     on "schedule_ingest".schedule_notification (user_id, schedule_date, created_at, notification_id);
 comment on column "schedule_ingest".schedule_notification.delivery is
-    'What became of it, in full; the contract''s status says pending, sent or failed.';
+    'The state of the delivery; the contract''s status is pending, sent or failed.';
 create index idx_schedule_notification__channel_due_at on "schedule_ingest".schedule_notification
     (channel, due_at, notification_id) where delivery = 'pending';
 create index idx_schedule_notification__channel_recipient_seq
@@ -392,7 +389,7 @@ end
 $trigger$;
 
 comment on function "schedule_ingest".take_image() is
-    'Images come while a session is pending and not closed; a worker that closes it waits.';
+    'Images are accepted while a session is pending and not closed; a worker that closes it waits.';
 
 create or replace trigger capture_image_is_taken before insert on "schedule_ingest".capture_image
     for each row execute function "schedule_ingest".take_image();
@@ -447,7 +444,7 @@ end
 $trigger$;
 
 comment on function "schedule_ingest".advance_days() is
-    'A version is the next of its day, of a session that is being processed, and moves the pointer.';
+    'A version follows the current one of its day, comes from a session being processed, and advances the pointer.';
 
 create or replace trigger schedule_version_advances after insert on "schedule_ingest".schedule_version
     referencing new table as added
@@ -508,14 +505,16 @@ begin
         new.lease_owner := null;
         new.lease_expires_at := null;
         new.called_at := case when new.status <> 'pending' then old.called_at end;
-        new.last_error := case when new.status = 'failed' then coalesce(new.last_error, 'another program says so') end;
+        new.last_error := case
+            when new.status = 'failed' then coalesce(new.last_error, 'another program set status to failed')
+        end;
     end if;
     return new;
 end
 $$;
 
 comment on function "schedule_ingest".follow_status() is
-    'Whoever writes the contract''s status, and nothing of ours, has delivered it: we do not.';
+    'A program that writes only the contract''s status has delivered the message: our sender then does not.';
 
 create or replace trigger schedule_notification_follow before update on "schedule_ingest".schedule_notification
     for each row execute function "schedule_ingest".follow_status();
@@ -793,7 +792,7 @@ grant update (
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'ingest', applied.object, applied.sha256
-from unnest( E'{"function \\"schedule_ingest\\".take_image","trigger capture_image_is_taken on \\"schedule_ingest\\".capture_image","trigger capture_image_is_append_only on \\"schedule_ingest\\".capture_image","trigger capture_image_is_not_emptied on \\"schedule_ingest\\".capture_image","function \\"schedule_ingest\\".advance_days","trigger schedule_version_advances on \\"schedule_ingest\\".schedule_version","trigger schedule_version_is_append_only on \\"schedule_ingest\\".schedule_version","trigger schedule_version_is_not_emptied on \\"schedule_ingest\\".schedule_version","function \\"schedule_ingest\\".refuse_step","trigger day_schedule_follows_its_versions on \\"schedule_ingest\\".day_schedule","trigger day_schedule_goes_on on \\"schedule_ingest\\".day_schedule","trigger day_schedule_stays on \\"schedule_ingest\\".day_schedule","trigger day_schedule_is_not_emptied on \\"schedule_ingest\\".day_schedule","trigger day_snapshot_is_put_once on \\"schedule_ingest\\".day_snapshot","trigger day_snapshot_stays on \\"schedule_ingest\\".day_snapshot","trigger day_snapshot_is_not_emptied on \\"schedule_ingest\\".day_snapshot","trigger schedule_event_is_append_only on \\"schedule_ingest\\".schedule_event","trigger schedule_event_is_not_emptied on \\"schedule_ingest\\".schedule_event","function \\"schedule_ingest\\".follow_status","trigger schedule_notification_follow on \\"schedule_ingest\\".schedule_notification","function \\"schedule_ingest\\".\\"capture_session_guard\\"","trigger \\"capture_session_guard\\" on \\"schedule_ingest\\".\\"capture_session\\"","function \\"schedule_ingest\\".\\"capture_session_timeline\\"","trigger \\"capture_session_timeline_insert\\" on \\"schedule_ingest\\".\\"capture_session\\"","trigger \\"capture_session_timeline_update\\" on \\"schedule_ingest\\".\\"capture_session\\"","function \\"schedule_ingest\\".\\"schedule_notification_guard\\"","trigger \\"schedule_notification_guard\\" on \\"schedule_ingest\\".\\"schedule_notification\\"","function \\"schedule_ingest\\".\\"schedule_notification_timeline\\"","trigger \\"schedule_notification_timeline_insert\\" on \\"schedule_ingest\\".\\"schedule_notification\\"","trigger \\"schedule_notification_timeline_update\\" on \\"schedule_ingest\\".\\"schedule_notification\\"","grants"}'::text[], '{"37c35702c864d38f8159a10b8432837d0b92580e025a2372a0cc9e870b318e6a","5f9970f2155fa630acdb0829253039d4fd464bbbff0043f4905c80737288b3e2","074e7e81f8d4c1692451d0027574df5f323a02fc729e561275751f110a8bebe4","3876c2b2a8631ccc1d39512547dbe0144cb6eeafd39b1d9abc6a2c97810a5ce4","ffbd0e752381bdb089f8a9aa85baee93b83be84198a5ad824d009baa84c25bb9","a8998c431aa2cef53e8ef295e37c22f66d015b6f45572d48ff8f723bdfed5f4c","012bc93db965ee56ab7712159488a7d3ee75db19ac2f9512c9285590526de4d0","0f95b16b5ef549a4d90689b813a8e263749b4a95fcf1e9a3ad6e56ebbbc72f1f","f9afe9197e285fed02f488a984e290c19bf4a99b3cb90321345fa8bb81dd4990","6e44917543bcb189cd104035b4deb1517fb7e501760a3c2561cdc0fdd1050801","4b38fca0a199784a4954a10f184860cc98e719a4d62965de71d37a33c97662b3","086536b5d8c130f30e5b0e3f8aa6b1f0551c0ea6526b7155a9c4e0573868fd4e","a1995a700478ed6470884eb434a9c0e70c1186598b1924988a9fc88bb9fc1ac8","e50d830d4154f6543f13c5b7d11e575863c8a1677cd0fb066a0f757e0505145a","bec8ccf76561b7bd67b1199e129a6a6d831b8c73888106759c90499037d51d11","dce3ad3af190b65e9b57af165fa45cb4f13390dd5d88a19fa7ffa8482ccbc5f0","1724600f91879551dae347a20ba466ad4b344a9cb0a211eae2388cbaa80df039","ecf1b7eadcd616c6e91182da24db3006d362f8075cc920df2eff518609c89de0","d46ee02e2ed31f3181f112d19d14664a225abeb006c9404427726d952c48b473","a4fe0e6397e777a97bd279a6b6b619e14c1cea20497d18135a717e9a7722d3d9","087aa912d5010735177422664e255a4057394824ae50bde61a79f043ea86b341","48f326a3c0c8d0ee29acfbcb986bd9cd28d26e01a3ba36c781fc4ed3faca8637","fbe988891dbdbb10f4ee554acd841f7f9a150803bcfe11049d4069784d977cb8","30fc89dcd6805801222e7340353dfbc93a9760705ecd8c4e49b9b153fb654bde","9199db45d7a1c22ad1683b2f4873993f6bfd2e58416705d69ee753f064cbf7d2","a3927767ab36a7c0d909b8403ac9bdb26c20922df70c3c87a07dbcc652dde26b","107a900822b1a695c098110895dc3eadb825c80e902f606dc2c80b90cbc8fde8","89faccc9ee70e80282fd40dc989d1f6aa159fec69aa5a2721f034f5e249e69db","1f6622ffa08297c91d7a150c75682d2566c07d5c1a2e0aa87adc22b0fa0218f8","f37a1379499b71839b7cf3affb082349959cbea4d0ee124168f3837bccdc62c5","0f4eae8f3c6010d4e8098d607fb7646c4a3cc5c46b73fb78ef0b564ce2a8ab65"}'::text[]) as applied (object, sha256)
+from unnest( E'{"function \\"schedule_ingest\\".take_image","trigger capture_image_is_taken on \\"schedule_ingest\\".capture_image","trigger capture_image_is_append_only on \\"schedule_ingest\\".capture_image","trigger capture_image_is_not_emptied on \\"schedule_ingest\\".capture_image","function \\"schedule_ingest\\".advance_days","trigger schedule_version_advances on \\"schedule_ingest\\".schedule_version","trigger schedule_version_is_append_only on \\"schedule_ingest\\".schedule_version","trigger schedule_version_is_not_emptied on \\"schedule_ingest\\".schedule_version","function \\"schedule_ingest\\".refuse_step","trigger day_schedule_follows_its_versions on \\"schedule_ingest\\".day_schedule","trigger day_schedule_goes_on on \\"schedule_ingest\\".day_schedule","trigger day_schedule_stays on \\"schedule_ingest\\".day_schedule","trigger day_schedule_is_not_emptied on \\"schedule_ingest\\".day_schedule","trigger day_snapshot_is_put_once on \\"schedule_ingest\\".day_snapshot","trigger day_snapshot_stays on \\"schedule_ingest\\".day_snapshot","trigger day_snapshot_is_not_emptied on \\"schedule_ingest\\".day_snapshot","trigger schedule_event_is_append_only on \\"schedule_ingest\\".schedule_event","trigger schedule_event_is_not_emptied on \\"schedule_ingest\\".schedule_event","function \\"schedule_ingest\\".follow_status","trigger schedule_notification_follow on \\"schedule_ingest\\".schedule_notification","function \\"schedule_ingest\\".\\"capture_session_guard\\"","trigger \\"capture_session_guard\\" on \\"schedule_ingest\\".\\"capture_session\\"","function \\"schedule_ingest\\".\\"capture_session_timeline\\"","trigger \\"capture_session_timeline_insert\\" on \\"schedule_ingest\\".\\"capture_session\\"","trigger \\"capture_session_timeline_update\\" on \\"schedule_ingest\\".\\"capture_session\\"","function \\"schedule_ingest\\".\\"schedule_notification_guard\\"","trigger \\"schedule_notification_guard\\" on \\"schedule_ingest\\".\\"schedule_notification\\"","function \\"schedule_ingest\\".\\"schedule_notification_timeline\\"","trigger \\"schedule_notification_timeline_insert\\" on \\"schedule_ingest\\".\\"schedule_notification\\"","trigger \\"schedule_notification_timeline_update\\" on \\"schedule_ingest\\".\\"schedule_notification\\"","grants"}'::text[], '{"6d8b49919eee785c5c5b3687f87268043535e5e1f91aee1d7c74c7173ede4392","5f9970f2155fa630acdb0829253039d4fd464bbbff0043f4905c80737288b3e2","074e7e81f8d4c1692451d0027574df5f323a02fc729e561275751f110a8bebe4","3876c2b2a8631ccc1d39512547dbe0144cb6eeafd39b1d9abc6a2c97810a5ce4","b147d1c3cbb2fb623b10ff9e991cead2b9487ac466323a42e95a1df6a8eff9ac","a8998c431aa2cef53e8ef295e37c22f66d015b6f45572d48ff8f723bdfed5f4c","012bc93db965ee56ab7712159488a7d3ee75db19ac2f9512c9285590526de4d0","0f95b16b5ef549a4d90689b813a8e263749b4a95fcf1e9a3ad6e56ebbbc72f1f","f9afe9197e285fed02f488a984e290c19bf4a99b3cb90321345fa8bb81dd4990","6e44917543bcb189cd104035b4deb1517fb7e501760a3c2561cdc0fdd1050801","4b38fca0a199784a4954a10f184860cc98e719a4d62965de71d37a33c97662b3","086536b5d8c130f30e5b0e3f8aa6b1f0551c0ea6526b7155a9c4e0573868fd4e","a1995a700478ed6470884eb434a9c0e70c1186598b1924988a9fc88bb9fc1ac8","e50d830d4154f6543f13c5b7d11e575863c8a1677cd0fb066a0f757e0505145a","bec8ccf76561b7bd67b1199e129a6a6d831b8c73888106759c90499037d51d11","dce3ad3af190b65e9b57af165fa45cb4f13390dd5d88a19fa7ffa8482ccbc5f0","1724600f91879551dae347a20ba466ad4b344a9cb0a211eae2388cbaa80df039","ecf1b7eadcd616c6e91182da24db3006d362f8075cc920df2eff518609c89de0","3a7b4bdf03121522e84f97a1607f595a1f574b49b96626c01d200e5d7d1c64d7","a4fe0e6397e777a97bd279a6b6b619e14c1cea20497d18135a717e9a7722d3d9","087aa912d5010735177422664e255a4057394824ae50bde61a79f043ea86b341","48f326a3c0c8d0ee29acfbcb986bd9cd28d26e01a3ba36c781fc4ed3faca8637","fbe988891dbdbb10f4ee554acd841f7f9a150803bcfe11049d4069784d977cb8","30fc89dcd6805801222e7340353dfbc93a9760705ecd8c4e49b9b153fb654bde","9199db45d7a1c22ad1683b2f4873993f6bfd2e58416705d69ee753f064cbf7d2","a3927767ab36a7c0d909b8403ac9bdb26c20922df70c3c87a07dbcc652dde26b","107a900822b1a695c098110895dc3eadb825c80e902f606dc2c80b90cbc8fde8","89faccc9ee70e80282fd40dc989d1f6aa159fec69aa5a2721f034f5e249e69db","1f6622ffa08297c91d7a150c75682d2566c07d5c1a2e0aa87adc22b0fa0218f8","f37a1379499b71839b7cf3affb082349959cbea4d0ee124168f3837bccdc62c5","0f4eae8f3c6010d4e8098d607fb7646c4a3cc5c46b73fb78ef0b564ce2a8ab65"}'::text[]) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 do $closing$

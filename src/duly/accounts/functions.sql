@@ -20,7 +20,7 @@ create or replace function "user".after_quiet(at timestamptz, zone text, quiet_f
         else at
     end;
 comment on function "user".after_quiet(timestamptz, text, time, time) is
-    'When somebody may be written to: at once, or when the quiet hours that this instant lies in are over.';
+    'When a person may be notified: at once, or at the end of the quiet hours that this time lies in.';
 
 -- One Telegram id is one person: the unique key decides. The bot makes and binds people by these functions alone.
 
@@ -33,7 +33,7 @@ begin
     if found then
         return true;
     end if;
-    -- Somebody whose Telegram id was taken off them, and who comes back.
+    -- A person whose Telegram id was unlinked, and who writes again.
     update "user".users as u set telegram_id = telegram
     where u.uid = 'telegram:' || telegram and u.telegram_id is null
         and not exists (select from "user".users as o where o.telegram_id = telegram);
@@ -41,7 +41,7 @@ begin
 end
 $$;
 comment on function "user".meet_telegram(bigint, text) is
-    'Somebody writes to the bot for the first time: they become a person, once. False when they are one.';
+    'Create the person of a Telegram id on their first message to the bot; false if there is one.';
 
 create or replace function "user".link_telegram(person bigint, telegram bigint) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -53,7 +53,8 @@ begin
 end
 $$;
 comment on function "user".link_telegram(bigint, bigint) is
-    'Bind a Telegram id to somebody who has none; again is no error. False when they have another, or are not there.';
+    'Link a Telegram id to a person without one; repeating it is no error. False if they have another, or do not '
+    'exist.';
 
 -- Who may do what -----------------------------------------------------------------------------------------------------
 

@@ -8,12 +8,13 @@
 create or replace function duly.clock() returns timestamptz
     language sql volatile parallel safe
     return clock_timestamp();
-comment on function duly.clock() is 'The time now: for stamps. A statement that waited must not write an old time.';
+comment on function duly.clock() is
+    'The current time, for timestamps that are written: a statement that waited must not write an old one.';
 
 create or replace function duly.now() returns timestamptz
     language sql stable parallel safe
     return statement_timestamp();
-comment on function duly.now() is 'The time at the start of the statement: for predicates that an index must serve.';
+comment on function duly.now() is 'The time at the start of the statement, for conditions that an index must serve.';
 
 create or replace function duly.new_id() returns uuid
     language sql volatile parallel safe
@@ -26,8 +27,7 @@ create or replace function duly.new_id() returns uuid
         ), 52, 1), 53, 1),
         'hex'
     )::uuid;
-comment on function duly.new_id() is
-    'A UUIDv7: what is made together lies together, in every index that begins with it.';
+comment on function duly.new_id() is 'A UUIDv7: rows created together lie together in every index that begins with it.';
 
 create or replace function duly.is_time_zone(zone text) returns boolean
     language plpgsql immutable parallel safe
@@ -48,11 +48,11 @@ begin
     return new;
 end
 $$;
-comment on function duly.touch() is 'updated_at is the database''s word, not the caller''s.';
+comment on function duly.touch() is 'Sets updated_at, whatever the caller wrote.';
 
 -- Append-only tables --------------------------------------------------------------------------------------------------
--- The privilege is the lock: DELETE and TRUNCATE are granted to nobody. This is the safety catch, which retention lifts
--- for its own transaction.
+-- No role is granted DELETE or TRUNCATE. This trigger refuses them to the owner too, except to retention in its own
+-- transaction.
 
 create or replace function duly.refuse_change() returns trigger
     language plpgsql
@@ -69,7 +69,7 @@ $$;
 create or replace function duly.this_window() returns bigint
     language sql volatile parallel safe
     return floor(date_part('epoch', clock_timestamp()) * 20)::bigint;
-comment on function duly.this_window() is 'The number of the present 50 ms, by the real clock: no test moves this one.';
+comment on function duly.this_window() is 'The number of the current 50 ms by the real clock, which no test moves.';
 
 create or replace function duly.wake(channel text) returns void
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -79,7 +79,7 @@ declare
     this_window constant bigint := duly.this_window();
 begin
     if last_window is null then
-        raise exception 'nobody can be woken on channel "%": there is no sequence duly.wake_%', channel, channel
+        raise exception 'cannot wake workers on channel "%": there is no sequence duly.wake_%', channel, channel
             using errcode = 'undefined_object';
     end if;
     -- A window more than a second ahead was written before the clock was set back: it must not keep us silent until
@@ -92,13 +92,13 @@ begin
 end
 $$;
 comment on function duly.wake(text) is
-    'Tell the workers of a channel, when this commits, that there is work; at most once per 50 ms.';
+    'Notify the workers of a channel when this transaction commits; at most once per 50 ms.';
 
 create or replace function duly.wake_workers() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- The window is looked at first, and here, because most statements end with that: every call saved is felt.
+    -- The window is checked first, and here, because most statements end with that, and a call costs time.
     if pg_sequence_last_value(('duly.wake_' || tg_argv[0])::regclass) is distinct from duly.this_window()
         and exists (select from made) then
         perform duly.wake(tg_argv[0]);
@@ -107,10 +107,10 @@ begin
 end
 $$;
 comment on function duly.wake_workers() is
-    'After an insert, "referencing new table as made": wake the channel it is given, if anything was made.';
+    'AFTER INSERT, REFERENCING NEW TABLE AS made: notify the given channel if rows were inserted.';
 
 -- Logs that only grow, on every partition -----------------------------------------------------------------------------
--- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. Whoever makes a
+-- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. After creating a
 -- partition of such a log calls this afterwards, for the partition or for the whole log: what is there stays.
 
 create or replace function duly.protect(log regclass) returns void
@@ -136,7 +136,7 @@ begin
 end
 $$;
 comment on function duly.protect(regclass) is
-    'Make a table, and each partition it has by now, refuse UPDATE, DELETE and TRUNCATE.';
+    'Make a table, and each partition it has now, refuse UPDATE, DELETE and TRUNCATE.';
 
 -- Who may do what -----------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ create or replace function ledger.event_id(job uuid, seq bigint) returns uuid
         ), 71, 1),
         'hex'
     )::uuid;
-comment on function ledger.event_id(uuid, bigint) is 'The id of the event that a job has under a number.';
+comment on function ledger.event_id(uuid, bigint) is 'The id of a job''s event with this number.';
 
 -- Enqueue -------------------------------------------------------------------------------------------------------------
 -- Plain SQL that any language may call in its own transaction: nothing exists unless that commits. It runs as its
@@ -30,7 +30,7 @@ begin
     end if;
 end
 $$;
-comment on function ledger.refuse_other_tenant(uuid) is 'A tenant that is set may act for itself only.';
+comment on function ledger.refuse_other_tenant(uuid) is 'A transaction with a tenant may act for that tenant only.';
 
 create or replace function ledger.require_tenant(org uuid) returns void
     language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -43,7 +43,7 @@ begin
 end
 $$;
 comment on function ledger.require_tenant(uuid) is
-    'Whoever steers a job acts for its org: the functions that do run as their owner, for whom every row is visible.';
+    'The caller must act for this org: functions that change jobs run as their owner, for whom every row is visible.';
 
 create or replace function ledger.origin_of(actor text, requested_by text) returns jsonb
     language sql immutable parallel safe
@@ -51,7 +51,7 @@ create or replace function ledger.origin_of(actor text, requested_by text) retur
         'actor', coalesce(actor, requested_by), 'requested_by', case when requested_by <> actor then requested_by end
     )), '{}');
 comment on function ledger.origin_of(text, text) is
-    'What the first event tells: who asked, and on whose behalf if that is somebody else by their word.';
+    'The detail of a job''s first event: who enqueued it, and for whom, if that is another.';
 
 create or replace function ledger.digest_of(
     type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
@@ -61,9 +61,9 @@ create or replace function ledger.digest_of(
         jsonb_build_array(type, queue, payload, extract(epoch from run_at), delay_seconds)::text, 'UTF8'
     ));
 comment on function ledger.digest_of(text, text, jsonb, timestamptz, double precision) is
-    'What a key stands for: what is to be done, and when; not how hard to try. The text of a jsonb has one order of '
-    'keys, no '
-    'duplicates and no spare blanks, which is canonical enough, and the same for every language; 1.0 and 1.00 differ.';
+    'What an idempotency key stands for: what is to be done and when, not how often to retry. The text of a jsonb has '
+    'one order of keys, no duplicates and no spare blanks, which is canonical enough and the same for every language; '
+    '1.0 and 1.00 differ.';
 
 create or replace function ledger.refuse_other_request(
     held uuid, key text, type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
@@ -138,7 +138,7 @@ begin
         insert into ledger.job as made (
             id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
             backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
-            created_at, updated_at, said
+            created_at, updated_at, event_detail
         ) values (
             duly.new_id(), org, enqueue.type, enqueue.payload, key, digest, enqueue.queue, enqueue.priority, due,
             enqueue.max_attempts, enqueue.backoff_policy, enqueue.backoff_base_seconds, enqueue.backoff_cap_seconds,
@@ -168,7 +168,7 @@ begin
             return;
         end if;
     end loop;
-    raise exception 'a job was there for every insert and gone for every look' using errcode = 'internal_error';
+    raise exception 'the job of this key was removed each time it was read; retry' using errcode = 'internal_error';
 end
 $$;
 comment on function ledger.enqueue(
@@ -182,13 +182,13 @@ create or replace function ledger.wake() returns void
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- The window is looked at first, and here, because most calls end with that.
+    -- The window is checked first, and here, because most calls end with that.
     if pg_sequence_last_value('duly.wake_ledger') is distinct from duly.this_window() then
         perform duly.wake('ledger');
     end if;
 end
 $$;
-comment on function ledger.wake() is 'Tell the workers that a job is due, at most once per 50 ms.';
+comment on function ledger.wake() is 'Notify the workers that a job is due, at most once per 50 ms.';
 
 create or replace function ledger.enqueue_many(
     org uuid,
@@ -245,7 +245,7 @@ begin
     insert into ledger.job (
         id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
         backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
-        created_at, updated_at, said
+        created_at, updated_at, event_detail
     )
     select
         g.id, org, enqueue_many.type, g.payload, g.key, g.digest, enqueue_many.queue, coalesce(g.priority, 0),
@@ -306,12 +306,12 @@ declare
 begin
     -- Locked until the claim commits, in a statement of its own: what is counted afterwards includes what others took.
     begin
-        select l.most into room
+        select l.max_running into room
         from ledger.job_limit l
         where l.queue = '*' and l.type = room_for.type
         for no key update;
     exception when lock_not_available then
-        return 0;  -- whoever has it is slow, or gone: the other types must not wait for that
+        return 0;  -- its holder is slow or gone: the other types must not wait for it
     end;
     if room is null then
         return null;
@@ -322,7 +322,7 @@ begin
 end
 $$;
 comment on function ledger.room_for(text) is
-    'How many more jobs of a type may start; null is any number. Whoever asks holds the limit until the transaction '
+    'How many more jobs of a type may start; null means any number. The caller locks the limit until its transaction '
     'ends.';
 
 create or replace function ledger.claim(
@@ -330,7 +330,7 @@ create or replace function ledger.claim(
     types text[],
     owner text,
     lease_seconds double precision,
-    most bigint,
+    max_jobs bigint,
     -- squawk-ignore prefer-bigint-over-int
     floor_priorities integer[] default null,
     floor_run_ats timestamptz[] default null,
@@ -343,7 +343,7 @@ create or replace function ledger.claim(
     as $$
 declare
     now constant timestamptz := duly.now();
-    rest bigint := most;
+    rest bigint := max_jobs;
     rooms jsonb := '{}';
     room bigint;
     took bigint;
@@ -415,7 +415,7 @@ begin
     end if;
     set local enable_sort = on;  -- no longer than this function lasts, because it sets enable_sort itself
     for spot in
-        select g.queue, g.type, g.priority, g.floor_run_at, g.floor_id, l.most is not null as limited
+        select g.queue, g.type, g.priority, g.floor_run_at, g.floor_id, l.max_running is not null as limited
         from unnest(
             heads.queues, heads.types, heads.priorities, heads.run_ats, heads.floor_run_ats, heads.floor_ids
         ) as g (queue, type, priority, run_at, floor_run_at, floor_id)
@@ -435,7 +435,7 @@ begin
             update ledger.job as t
             set status = 'running', lease_owner = claim.owner, starts = t.starts + 1,
                 lease_expires_at = duly.clock() + make_interval(secs => lease_seconds),
-                stage = null, progress = null, said = null
+                stage = null, progress = null, event_detail = null
             where t.id = any (array(
                 select j.id
                 from ledger.job j
@@ -456,10 +456,9 @@ begin
 end
 $$;
 comment on function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]) is
-    'Hold up to so many due jobs of these kinds: higher priority first, then what has waited longest. Claimers never '
-    'wait for '
-    'each other. A floor lets a claimer that has been here pass over what it took before, where the dead cannot be '
-    'cleared.';
+    'Claim due jobs of these queues and types, at most max_jobs: higher priority first, then earlier run_at. Claims '
+    'never wait for each other. A floor lets a claimer skip what it claimed before, where dead rows cannot be '
+    'vacuumed.';
 
 -- Done ----------------------------------------------------------------------------------------------------------------
 -- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its key, in the order
@@ -471,11 +470,11 @@ create or replace function ledger.done(keys uuid[], owners text[], results jsonb
     set enable_seqscan = off set jit = off
     as $$
 begin
-    -- A lease without an end is no lease: said of the end, so that nothing but the key is looked up.
+    -- A lease without an end is no lease: the condition is on the end, so that only the key is looked up.
     return query
         update ledger.job as t
         set status = 'succeeded', settled_by = given.owner, lease_owner = null, lease_expires_at = null,
-            result = given.result, last_error_code = null, last_error_message = null, said = null
+            result = given.result, last_error_code = null, last_error_message = null, event_detail = null
         from (
             select g.key, g.owner, g.result
             from unnest(keys, owners, results) as g (key, owner, result)
@@ -486,8 +485,8 @@ begin
 end
 $$;
 comment on function ledger.done(uuid[], text[], jsonb[]) is
-    'Jobs that these owners hold are done, with these results; which they are. Whoever asked to cancel meanwhile was '
-    'too late.';
+    'Settle jobs that these owners hold as succeeded, with these results; return their ids. A cancel request that '
+    'came meanwhile was too late.';
 
 -- Expired leases ------------------------------------------------------------------------------------------------------
 -- Under a policy the planner may not use what it knows of an enum, so it cannot know that few jobs are running, and
@@ -506,10 +505,10 @@ begin
             lease_owner = case when t.cancel_requested_at is null then t.lease_owner end,
             lease_expires_at = null,
             last_error_code = 'CRASHED',
-            last_error_message = 'the lease ended without a word from its holder',
-            said = jsonb_build_object(
+            last_error_message = 'lease expired: its holder stopped renewing it',
+            event_detail = jsonb_build_object(
                 'actor', 'sweep', 'holder', t.lease_owner, 'code', 'CRASHED',
-                'message', 'the lease ended without a word from its holder'
+                'message', 'lease expired: its holder stopped renewing it'
             )
         where t.id = any (array(
             select r.id
@@ -523,9 +522,8 @@ begin
 end
 $$;
 comment on function ledger.mark_expired(uuid[], bigint) is
-    'Up to so many jobs, or those of them with these ids, whose leases expired become failed, or canceled if that was '
-    'asked; '
-    'which they are, and whose they were. Locked ones are passed over.';
+    'Settle jobs whose leases expired, at most max_jobs, as failed, or as canceled if that was requested; return them '
+    'with their owners. Locked jobs are skipped.';
 
 -- A handler's own transaction -----------------------------------------------------------------------------------------
 
@@ -547,8 +545,8 @@ begin
 end
 $$;
 comment on function ledger.fence(uuid, text, text) is
-    'Lock a job that this owner holds until the transaction ends, act for its org and as this role; false when it is '
-    'lost.';
+    'Lock a job that this owner holds until the transaction ends, and act for its org in this role; false if the '
+    'lease was lost.';
 
 create or replace function ledger.complete(key uuid, owner text, result jsonb, worker text) returns boolean
     language plpgsql set search_path = pg_catalog, pg_temp
@@ -611,7 +609,7 @@ begin
     perform ledger.require_tenant(org);
     update ledger.job as t
     set idempotency_key = null, request_digest = null,
-        said = jsonb_strip_nulls(jsonb_build_object(
+        event_detail = jsonb_strip_nulls(jsonb_build_object(
             'actor', release_key.actor, 'reason', 'key_released', 'released_key', t.idempotency_key
         ))
     where t.org_id = release_key.org and t.id = release_key.job
@@ -621,8 +619,7 @@ begin
 end
 $$;
 comment on function ledger.release_key(uuid, uuid, text) is
-    'Free the key of a canceled job for another request, and write that into its log; null when there was nothing to '
-    'free.';
+    'Free the key of a canceled job for another request and log that; null if there was nothing to free.';
 
 create or replace function ledger.cancel(
     org uuid, job uuid, actor text default null, now boolean default false, release_key boolean default false
@@ -638,7 +635,7 @@ begin
         lease_owner = case when t.status = 'running' and not cancel.now then t.lease_owner end,
         lease_expires_at = case when t.status = 'running' and not cancel.now then t.lease_expires_at end,
         cancel_requested_at = coalesce(t.cancel_requested_at, duly.clock()),
-        said = jsonb_strip_nulls(jsonb_build_object('actor', cancel.actor, 'reason', 'cancel_requested'))
+        event_detail = jsonb_strip_nulls(jsonb_build_object('actor', cancel.actor, 'reason', 'cancel_requested'))
     where t.org_id = cancel.org and t.id = cancel.job
         and (t.status = 'queued' or (t.status = 'running' and (cancel.now or not cancel.release_key)))
     returning t.status into is_status;
@@ -649,9 +646,8 @@ begin
 end
 $$;
 comment on function ledger.cancel(uuid, uuid, text, boolean, boolean) is
-    'Cancel a waiting job, ask a running one to stop or, now, cancel it too; release the key of a canceled one if '
-    'that is '
-    'wanted. The status it has then; null when nothing was changed.';
+    'Cancel a queued job; request a running one to stop, or cancel it at once if now; release the key of a canceled '
+    'one if wanted. Returns the status afterwards; null if nothing was changed.';
 
 -- Dead letters again --------------------------------------------------------------------------------------------------
 
@@ -664,14 +660,14 @@ begin
     perform ledger.require_tenant(org);
     update ledger.job as t
     set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
-        said = jsonb_strip_nulls(jsonb_build_object('actor', retry.actor, 'reason', 'redriven'))
+        event_detail = jsonb_strip_nulls(jsonb_build_object('actor', retry.actor, 'reason', 'redriven'))
     where t.org_id = retry.org and t.id = retry.job and t.status = 'dead_letter'
     returning t.status into is_status;
     return is_status;
 end
 $$;
 comment on function ledger.retry(uuid, uuid, text) is
-    'A dead letter waits again as though it were new; who wanted that is written down. Null when it was none.';
+    'Queue a dead letter again with no starts counted, and log the actor. Null if it was not one.';
 
 create or replace function ledger.redrive(
     org uuid,
@@ -690,7 +686,7 @@ begin
     return query
         update ledger.job as t
         set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
-            said = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
+            event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
         where t.org_id = redrive.org and t.id = any (array(
             select d.id
             from ledger.job d
@@ -708,19 +704,19 @@ begin
 end
 $$;
 comment on function ledger.redrive(uuid, bigint, text, text, text, text, timestamptz, timestamptz) is
-    'So many dead letters that match wait again, the oldest first; what somebody else is looking at is left to them.';
+    'Queue matching dead letters again, at most max_jobs, the oldest first; locked ones are skipped.';
 
 -- Retention and erasure -----------------------------------------------------------------------------------------------
 -- The only ways a job and its log leave. EXECUTE is the lock; the flag they set, for as long as they run, is the catch.
 
-create or replace function ledger.retain(most bigint, out jobs bigint)
+create or replace function ledger.retain(max_jobs bigint, out jobs bigint)
     -- The events of a job are found by its key, also by a plan made when there were few: the cascade is planned in
     -- here.
     language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $$
 begin
-    if most is null or most not between 1 and 10000 then
-        raise exception 'retention takes 1 to 10000 jobs at a time, not %', coalesce(most::text, 'null')
+    if max_jobs is null or max_jobs not between 1 and 10000 then
+        raise exception 'retention takes 1 to 10000 jobs at a time, not %', coalesce(max_jobs::text, 'null')
             using errcode = 'invalid_parameter_value';
     end if;
     perform set_config('duly.retention', 'on', true);
@@ -730,7 +726,7 @@ begin
         from ledger.job r
         where r.retain_until < duly.now()
         order by r.retain_until
-        limit most
+        limit max_jobs
         for update skip locked
     ));
     get diagnostics jobs = row_count;
@@ -738,8 +734,8 @@ begin
 end
 $$;
 comment on function ledger.retain(bigint) is
-    'Remove up to so many finished jobs whose time is over, the oldest first, with their events; returns how many '
-    'went.';
+    'Remove finished jobs whose retain_until is past, at most max_jobs, the oldest first, with their events; return '
+    'how many.';
 
 create or replace function ledger.erase(org uuid, job uuid, actor text, reason text default null)
     returns ledger.job_status
@@ -764,9 +760,8 @@ begin
 end
 $$;
 comment on function ledger.erase(uuid, uuid, text, text) is
-    'Remove one finished job with its events before its time; a line of duly.transition says who did, never what was '
-    'in it. '
-    'The status it had; null when there is no such job, or it has not finished.';
+    'Remove one finished job with its events early; duly.transition records the actor, and nothing of its contents. '
+    'Returns the status it had; null if there is no such job, or it has not finished.';
 
 -- Whose jobs these are ------------------------------------------------------------------------------------------------
 -- The tenant is set for a transaction: set_config('app.current_org_id', ..., true). Without one there is nothing to
@@ -818,10 +813,10 @@ $supabase$;
 grant usage on schema ledger to {worker}, {api}, {readonly};
 grant select on ledger.job, ledger.job_event, ledger.job_limit to {worker}, {api}, {readonly};
 grant insert, update on ledger.job_limit to {worker};  -- they bind every org
--- Only workers move jobs. What a job is and was asked to be, nobody changes. The API steers by functions, for one org.
+-- Only workers update jobs, and never what a job is. The API changes jobs by functions, for one org.
 grant update (
     status, run_at, starts, snoozes, lease_owner, lease_expires_at, settled_by, cancel_requested_at, result, stage,
-    progress, progressed_at, last_error_code, last_error_message, said
+    progress, progressed_at, last_error_code, last_error_message, event_detail
 ) on ledger.job to {worker};
 grant execute on function ledger.digest_of(text, text, jsonb, timestamptz, double precision)
     to {worker}, {api}, {readonly};

@@ -21,7 +21,7 @@ begin
     ) then
         new.revision := old.revision;
         new.moved_from := null;
-        new.said := null;
+        new.event_detail := null;
         new.updated_at := duly.clock();
     elsif new."status" is distinct from old."status" and not (case old."status"::text
         when 'queued' then new."status"::text = any (array['running', 'canceled'])
@@ -41,8 +41,10 @@ begin
             raise exception 'the key of job % stays its own until it is canceled and the key released', old.id
                 using errcode = 'DU001';
         end if;
-        if new.said is not distinct from old.said and new.progressed_at is not distinct from old.progressed_at then
-            new.said := null;
+        if new.event_detail is not distinct from old.event_detail
+            and new.progressed_at is not distinct from old.progressed_at
+        then
+            new.event_detail := null;
         end if;
         new.updated_at := duly.clock();
         new.attempt := greatest(new.starts - 1, 0);
@@ -99,7 +101,9 @@ begin
         ) is false then 'ck_job__progress'
         when (new.retain_for between interval '1 day' and interval '3660 days') is false then 'ck_job__retain_for'
         when ((new.finished_at is null) = (new.retain_until is null)) is false then 'ck_job__retain_until'
-        when (jsonb_typeof(new.said) = 'object' and pg_column_size(new.said) <= 65536) is false then 'ck_job__said'
+        when (
+            jsonb_typeof(new.event_detail) = 'object' and pg_column_size(new.event_detail) <= 65536
+        ) is false then 'ck_job__event_detail'
         when (
             date_part('epoch', least(new.created_at, new.updated_at, new.started_at, new.finished_at, new.run_at,
                 new.lease_expires_at, new.cancel_requested_at, new.progressed_at)) >= 946684800 and date_part('epoch',
@@ -125,10 +129,11 @@ begin
     insert into ledger.job_event (id, job_id, org_id, seq, ts, prev_status, next_status, detail_json)
     select
         ledger.event_id("id", revision), "id", org_id, revision, duly.clock(), moved_from, "status"::text, case
-            when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts)
-            when moved_from = 'running' and status <> 'running' and num_nonnulls(stage,
-            progress) > 0 then coalesce(said, jsonb_build_object()) || jsonb_strip_nulls(jsonb_build_object('stage',
-            stage, 'progress', progress)) else said end
+            when event_detail is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start',
+            starts) when moved_from = 'running' and status <> 'running' and num_nonnulls(stage,
+            progress) > 0 then coalesce(event_detail,
+            jsonb_build_object()) || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress))
+            else event_detail end
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;

@@ -166,7 +166,7 @@ async def settle_cancelled(connection: Connection, leases: Sequence[Lease]) -> f
     if not leases:
         return frozenset()
     details = [Jsonb({"actor": lease.owner, "reason": "canceled"}) for lease in leases]
-    return await settle_many(connection, leases, JobStatus.CANCELED, {"said": ("jsonb", details)})
+    return await settle_many(connection, leases, JobStatus.CANCELED, {"event_detail": ("jsonb", details)})
 
 
 async def settle_failed(

@@ -9,7 +9,7 @@ begin
 end
 $$;
 comment on function duly.stamp_sent_message() is
-    'sent_at is the database''s word; a message that turns out to have arrived was sent when its transport was called.';
+    'Sets sent_at; for an uncertain message that did arrive it is the time at which its transport was called.';
 create or replace trigger outbox_stamp_sent before update on duly.outbox
     for each row when (new.status = 'sent' and old.status <> 'sent') execute function duly.stamp_sent_message();
 create or replace trigger outbox_wake after insert on duly.outbox
@@ -24,10 +24,11 @@ create or replace function duly.is_finished(machine text, status text) returns b
     language sql immutable parallel safe
     return case machine when 'outbox' then status in ('sent', 'failed') else false end;
 comment on function duly.is_finished(text, text) is
-    'Where a history may end. A migration that brings a machine adds its ends; until then its histories are kept for '
-    'ever.';
+    'Whether a history may end in this status; only then retention removes it.';
 
-create or replace function duly.retain(older_than interval, most bigint, out messages bigint, out transitions bigint)
+create or replace function duly.retain(
+    older_than interval, max_histories bigint, out messages bigint, out transitions bigint
+)
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
     as $$
 declare
@@ -40,8 +41,8 @@ begin
         raise exception 'retention keeps at least 1 day, not %', coalesce(older_than::text, 'null')
             using errcode = 'invalid_parameter_value';
     end if;
-    if most is null or most not between 1 and 10000 then
-        raise exception 'retention takes 1 to 10000 histories at a time, not %', coalesce(most::text, 'null')
+    if max_histories is null or max_histories not between 1 and 10000 then
+        raise exception 'retention takes 1 to 10000 histories at a time, not %', coalesce(max_histories::text, 'null')
             using errcode = 'invalid_parameter_value';
     end if;
     -- Whole histories, the oldest first, judged by their newest line: what stays counts 1, 2, 3.
@@ -53,7 +54,7 @@ begin
             where later.machine = t.machine and later.key = t.key and later.seq > t.seq
         )
         order by t.ts, t.machine, t.key
-        limit most
+        limit max_histories
     ) as e;
     perform set_config('duly.retention', 'on', true);
     -- A message goes with its history. One that moves this instant is locked, or is past where its history ended: it
@@ -78,8 +79,8 @@ begin
 end
 $$;
 comment on function duly.retain(interval, bigint) is
-    'Remove up to so many histories that ended longer ago than this, with the messages they are of; returns how much '
-    'went.';
+    'Remove histories that ended longer ago than this, at most max_histories, with their messages; return how many '
+    'rows.';
 
 -- What people may do with messages ------------------------------------------------------------------------------------
 
@@ -92,7 +93,7 @@ create or replace function duly.resend(message uuid) returns text
         returning o.status;
     end;
 comment on function duly.resend(uuid) is
-    'Have a message that failed, or of which nobody knows, sent again under the same id; nothing when it is neither.';
+    'Queue a failed or uncertain message again under the same id; null if it is neither.';
 
 create or replace function duly.resolve(message uuid, was_sent boolean) returns text
     language sql security definer set search_path = pg_catalog, pg_temp
@@ -100,12 +101,12 @@ create or replace function duly.resolve(message uuid, was_sent boolean) returns 
         update duly.outbox as o
         set status = case when was_sent then 'sent' else 'failed' end,
             last_error = case
-                when was_sent then o.last_error else coalesce(o.last_error, 'somebody says it did not arrive')
+                when was_sent then o.last_error else coalesce(o.last_error, 'an operator says it did not arrive')
             end
         where o.id = message and o.status = 'uncertain'
         returning o.status;
     end;
-comment on function duly.resolve(uuid, boolean) is 'Say of a message of which nobody knows whether it arrived.';
+comment on function duly.resolve(uuid, boolean) is 'Settle an uncertain message as sent or as failed.';
 
 -- Looking -------------------------------------------------------------------------------------------------------------
 
@@ -118,8 +119,7 @@ begin
 end
 $$;
 comment on function duly.is_locked(uuid) is
-    'Has another transaction locked this message, so that senders pass over it? Only trying to lock it as they do '
-    'tells.';
+    'Whether another transaction has locked this message, so that senders skip it; only trying to lock it shows that.';
 
 create or replace function duly.find_next_message() returns uuid
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -155,7 +155,7 @@ exception when sqlstate 'DU000' then
     return key;
 end
 $$;
-comment on function duly.find_next_message() is 'Which message would a sender with one free slot take this instant?';
+comment on function duly.find_next_message() is 'The message that a sender with one free slot would claim now.';
 
 -- Who may do what -----------------------------------------------------------------------------------------------------
 

@@ -71,9 +71,9 @@ def test_an_insert_is_a_transition_too(status: str, admin: Admin) -> None:
 def test_the_caller_writes_neither_revision_nor_what_the_guard_stamps(jobs: JobActions, admin: Admin) -> None:
     jobs.enqueue()
     admin.execute(
-        "update ledger.job set revision = 77, moved_from = 'nowhere', said = '{}', updated_at = '2001-01-01Z'"
+        "update ledger.job set revision = 77, moved_from = 'nowhere', event_detail = '{}', updated_at = '2001-01-01Z'"
     )
-    assert jobs.columns("revision", "moved_from", "said") == [(1, None, None)]
+    assert jobs.columns("revision", "moved_from", "event_detail") == [(1, None, None)]
     admin.execute(
         "update ledger.job set status = 'canceled', finished_at = '2001-01-01Z', started_at = '2001-01-01Z',"
         " retain_until = '2001-01-01Z', attempt = 9"

@@ -682,7 +682,7 @@ ATTACKS: Mapping[str, Attack] = {
     "trigger job_runs_remind_at of scheduler.job_runs": Attack(
         "a run inserted by plain SQL is reminded of", run_without_reminder
     ),
-    "trigger job_runs_forget of scheduler.job_runs": Attack("a run is deleted with all of it", delete_partly),
+    "trigger job_runs_delete_key of scheduler.job_runs": Attack("a run is deleted with all of it", delete_partly),
     "trigger jobs_begin_plan of scheduler.jobs": Attack("a new schedule has a plan", add_unplanned),
     "trigger jobs_limits_insert of scheduler.jobs": Attack("more schedules of one person than the limit", hoard),
     "trigger jobs_limits_update of scheduler.jobs": Attack("a beginning too far back", go_far_back),

@@ -611,7 +611,7 @@ async def test_superseding_reminders_passes_over_what_is_looked_at(admin: Admin,
     assert sorted(look(admin, "select status from duly.outbox")) == ["failed", "pending"]
 
 
-@guards("skip locked of scheduler.forget_run in apps/scheduler/functions.sql")
+@guards("skip locked of scheduler.delete_run_key in apps/scheduler/functions.sql")
 async def test_deleting_a_run_does_not_wait_for_whoever_sends_its_reminder(admin: Admin, worker: Connection) -> None:
     await remind(admin, worker)
     admin.execute("set lock_timeout = '2s'")

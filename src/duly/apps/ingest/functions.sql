@@ -17,7 +17,7 @@ begin
 end
 $trigger$;
 comment on function {ingest}.take_image() is
-    'Images come while a session is pending and not closed; a worker that closes it waits.';
+    'Images are accepted while a session is pending and not closed; a worker that closes it waits.';
 create or replace trigger capture_image_is_taken before insert on {ingest}.capture_image
     for each row execute function {ingest}.take_image();
 create or replace trigger capture_image_is_append_only before update or delete on {ingest}.capture_image
@@ -68,7 +68,7 @@ begin
 end
 $trigger$;
 comment on function {ingest}.advance_days() is
-    'A version is the next of its day, of a session that is being processed, and moves the pointer.';
+    'A version follows the current one of its day, comes from a session being processed, and advances the pointer.';
 create or replace trigger schedule_version_advances after insert on {ingest}.schedule_version
     referencing new table as added
     for each statement execute function {ingest}.advance_days();
@@ -117,13 +117,15 @@ begin
         new.lease_owner := null;
         new.lease_expires_at := null;
         new.called_at := case when new.status <> 'pending' then old.called_at end;
-        new.last_error := case when new.status = 'failed' then coalesce(new.last_error, 'another program says so') end;
+        new.last_error := case
+            when new.status = 'failed' then coalesce(new.last_error, 'another program set status to failed')
+        end;
     end if;
     return new;
 end
 $$;
 comment on function {ingest}.follow_status() is
-    'Whoever writes the contract''s status, and nothing of ours, has delivered it: we do not.';
+    'A program that writes only the contract''s status has delivered the message: our sender then does not.';
 create or replace trigger schedule_notification_follow before update on {ingest}.schedule_notification
     for each row execute function {ingest}.follow_status();
 

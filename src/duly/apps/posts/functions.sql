@@ -21,7 +21,7 @@ create or replace function posts.kept_name(upload text) returns text
     language sql immutable parallel safe
     return 'posts/' || substr(upload, 6, 2) || '/' || substr(upload, 6);
 comment on function posts.kept_name(text) is
-    'Where the image of a post is kept for good: temp/ab1.jpg becomes posts/ab/ab1.jpg.';
+    'Where the image of a post is stored: temp/ab1.jpg becomes posts/ab/ab1.jpg.';
 
 -- Asking for a post ---------------------------------------------------------------------------------------------------
 
@@ -86,12 +86,12 @@ begin
 end
 $$;
 comment on function posts.create_intent(text, uuid, bytea, text, text, boolean) is
-    'The post of an author and a day, or the answer that the same request got; DU002 the request id stands for another '
-    'request, DU003 the day has its post (named in the detail), DU004 there is no such image.';
+    'Create the post of an author for the UTC day, or return the answer that the same request got. DU002: the request '
+    'id belongs to another request; DU003: the day has a post (its id is the detail); DU004: there is no such image.';
 
 -- What may leave ------------------------------------------------------------------------------------------------------
 
-create or replace function posts.expire_uploads(most bigint) returns table (name text, kept text)
+create or replace function posts.expire_uploads(max_rows bigint) returns table (name text, kept text)
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 #variable_conflict use_column
@@ -101,11 +101,11 @@ declare
         from posts.uploads as u
         where u.created_at < duly.now() - interval '24 hours'
         order by u.created_at
-        limit most
+        limit max_rows
         for update skip locked
     );
 begin
-    -- In a statement of its own, which sees the post of whoever held an upload until we got it.
+    -- In a statement of its own, which sees the post of a transaction that held an upload until we locked it.
     return query
     with gone as (delete from posts.uploads as u where u.name = any (names) returning u.name, u.author_id)
     select g.name, case when not exists (
@@ -116,10 +116,10 @@ begin
 end
 $$;
 comment on function posts.expire_uploads(bigint) is
-    'Forget uploads of more than 24 hours ago; which images are to be removed: the upload, and what was kept of it '
-    'for no post.';
+    'Delete uploads of more than 24 hours ago, at most max_rows; return the images to remove: the upload, and its '
+    'copy if no post has it.';
 
-create or replace function posts.retain(most bigint) returns bigint
+create or replace function posts.retain(max_rows bigint) returns bigint
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
@@ -132,7 +132,7 @@ begin
         from posts.idempotency_keys as e
         where e.expires_at < duly.now()
         order by e.expires_at
-        limit most
+        limit max_rows
         for update skip locked
     );
     get diagnostics requests = row_count;
@@ -142,7 +142,7 @@ begin
         from posts.intent_minutes as e
         where e.minute < duly.now() - interval '90 days'
         order by e.minute
-        limit most
+        limit max_rows
         for update skip locked
     );
     get diagnostics minutes = row_count;
@@ -150,7 +150,7 @@ begin
 end
 $$;
 comment on function posts.retain(bigint) is
-    'Forget answers whose time is over, and minutes of more than 90 days ago; returns how many rows went.';
+    'Delete expired answers, and minutes of more than 90 days ago, at most max_rows of each; return how many.';
 
 -- The contract's documents --------------------------------------------------------------------------------------------
 
@@ -184,8 +184,7 @@ from posts.posts as p;
 comment on view posts.documents is 'Posts as the contract writes them, those of the first version included.';
 
 -- Who may do what -----------------------------------------------------------------------------------------------------
--- Nobody inserts a post: an intent does, or the import, which is the owner's. A client changes the caption and nothing
--- else.
+-- Posts are inserted by an intent, or by the import, which runs as the owner. A client changes the caption only.
 
 grant usage on schema posts to {worker}, {api}, {readonly};
 grant select on posts.posts, posts.documents, posts.daily_locks, posts.idempotency_keys, posts.uploads,

@@ -16,7 +16,7 @@ begin
     return new;
 end
 $$;
-comment on function scheduler.tg_set_updated_at() is 'updated_at is the database''s word, not the caller''s.';
+comment on function scheduler.tg_set_updated_at() is 'Sets updated_at, whatever the caller wrote.';
 create or replace trigger trg_jobs__upd before update on scheduler.jobs
     for each row execute function scheduler.tg_set_updated_at();
 
@@ -73,7 +73,7 @@ begin
 end
 $$;
 comment on function scheduler.write_run_key() is
-    'A run has its key before it is there: a second run of a period is refused.';
+    'Writes a run''s key before the run: a second run of a period is refused.';
 create or replace trigger job_runs_key before insert on scheduler.job_runs
     for each row execute function scheduler.write_run_key();
 
@@ -93,7 +93,7 @@ comment on function scheduler.fill_remind_at() is
 create or replace trigger job_runs_remind_at before insert on scheduler.job_runs
     for each row when (new.remind_at is null) execute function scheduler.fill_remind_at();
 
-create or replace function scheduler.forget_run() returns trigger
+create or replace function scheduler.delete_run_key() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
@@ -114,11 +114,11 @@ begin
     return null;
 end
 $$;
-comment on function scheduler.forget_run() is
+comment on function scheduler.delete_run_key() is
     'Deleting a run deletes its key, and by the foreign keys its reminders and confirmations; an unsent message is '
     'withdrawn.';
-create or replace trigger job_runs_forget after delete on scheduler.job_runs
-    for each row execute function scheduler.forget_run();
+create or replace trigger job_runs_delete_key after delete on scheduler.job_runs
+    for each row execute function scheduler.delete_run_key();
 
 create or replace function scheduler.check_run_limits() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -169,7 +169,7 @@ begin
     return new;
 end
 $$;
-comment on function expense.check_reversal() is 'A reversal takes back one entry, the whole of it.';
+comment on function expense.check_reversal() is 'A reversal cancels exactly one entry, in full.';
 create or replace trigger expenses_reversal before insert on expense.expenses
     for each row when (new.reverses is not null) execute function expense.check_reversal();
 
@@ -187,7 +187,7 @@ begin
 end
 $$;
 comment on function scheduler.watch_partition(regclass) is
-    'Have what is written into a partition directly logged and limited as well.';
+    'Log and limit what is written into a partition directly, too.';
 
 create or replace function scheduler.make_partition(month date) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' set lock_timeout = '3s'
@@ -211,7 +211,7 @@ begin
         raise exception 'the month % was dropped, and its periods do not come again', to_char(first_at, 'YYYY-MM')
             using errcode = 'invalid_parameter_value';
     end if;
-    -- First what whoever changes a schedule holds first: nobody waits in a circle.
+    -- Locked in the order in which a change of a schedule locks, so that there is no deadlock.
     lock table scheduler.jobs in share row exclusive mode;
     execute format(
         'create table scheduler.%I (like scheduler.job_runs including defaults including constraints)', part
@@ -232,8 +232,7 @@ begin
 end
 $$;
 comment on function scheduler.make_partition(date) is
-    'Make the partition of the UTC month that this day lies in, with the rows that waited for it; false if it is '
-    'there.';
+    'Create the partition of the UTC month of this day and move its rows there; false if it exists.';
 
 create or replace function scheduler.ensure_partitions(ahead int default 3) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
@@ -257,12 +256,12 @@ begin
 end
 $$;
 comment on function scheduler.ensure_partitions(int) is
-    'Make the partitions of this month and so many to come that are not there yet; how many were made.';
+    'Create the missing partitions of this month and the next ones; return how many.';
 
 -- What becomes of runs when their schedule is changed -----------------------------------------------------------------
--- Whoever changes it, and however. A plan that is in a planner's hands is taken out of them.
+-- Any change, by any program. A planner that holds the plan loses its lease.
 
-create or replace function scheduler.unplan(job bigint, why text) returns void
+create or replace function scheduler.take_back_runs(job bigint, why text) returns void
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
@@ -279,7 +278,7 @@ begin
     if ids is null then
         return;
     end if;
-    -- The log keeps what the tables forget: a run that nobody was told of leaves its period to another.
+    -- The log keeps the run; its period is free for another, because no reminder was sent.
     update scheduler.job_runs as r set status = 'cancelled', reason = why
     where r.id = any (ids) and r.scheduled_at >= earliest;
     delete from scheduler.job_runs as r where r.id = any (ids) and r.scheduled_at >= earliest;
@@ -288,8 +287,8 @@ begin
     where p.job_id = job;
 end
 $$;
-comment on function scheduler.unplan(bigint, text) is
-    'Take back the runs of a schedule that nobody has been told of yet.';
+comment on function scheduler.take_back_runs(bigint, text) is
+    'Delete the pending runs of a schedule whose reminders are not due yet.';
 
 create or replace function scheduler.cancel_open(job bigint, why text, batch int) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -319,7 +318,7 @@ begin
 end
 $$;
 comment on function scheduler.cancel_open(bigint, text, int) is
-    'Cancel so many open runs of a schedule at most, and withdraw their messages; how many there were.';
+    'Cancel open runs of a schedule, at most batch, and withdraw their unsent messages; return how many.';
 
 create or replace function scheduler.finish_archived(batch int default 500) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -345,7 +344,7 @@ begin
 end
 $$;
 comment on function scheduler.finish_archived(int) is
-    'Cancel the next open runs of a schedule that was archived with very many; 0 when there is none.';
+    'Cancel the next open runs of an archived schedule, at most batch; 0 if there are none.';
 
 create or replace function scheduler.begin_plan() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -356,7 +355,7 @@ begin
     return null;
 end
 $$;
-comment on function scheduler.begin_plan() is 'A new schedule is planned at once, whoever wrote it.';
+comment on function scheduler.begin_plan() is 'Every new schedule is planned at once.';
 create or replace trigger jobs_begin_plan after insert on scheduler.jobs
     for each row execute function scheduler.begin_plan();
 
@@ -379,9 +378,9 @@ begin
             update scheduler.job_plans as p set is_closing = true where p.job_id = new.id;
         end if;
     elsif new.status = 'paused' and old.status = 'active' then
-        perform scheduler.unplan(new.id, 'the schedule was paused');
+        perform scheduler.take_back_runs(new.id, 'the schedule was paused');
     elsif (new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at) then
-        perform scheduler.unplan(new.id, 'the rule was changed');
+        perform scheduler.take_back_runs(new.id, 'the rule was changed');
         update scheduler.job_plans as p set planned_until = duly.now() where p.job_id = new.id;
     end if;
     if new.advance_minutes <> old.advance_minutes then
@@ -412,8 +411,7 @@ begin
     return null;
 end
 $$;
-comment on function scheduler.follow_zone() is
-    'Somebody who moves to another zone has their schedules looked at again.';
+comment on function scheduler.follow_zone() is 'Plan a person''s schedules again when their time zone changes.';
 create or replace trigger users_follow_zone after update of zone on "user".users
     for each row when (new.zone <> old.zone) execute function scheduler.follow_zone();
 
@@ -479,7 +477,7 @@ begin
     join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
     where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
     order by k.job_run_id;
-    with told as (
+    with sent as (
         select r.id, r.scheduled_at
         from moved as m
         join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
@@ -490,13 +488,13 @@ begin
         for no key update of r
     )
     update scheduler.job_runs as r set status = 'sent'
-    from told
-    where r.id = told.id and r.scheduled_at = told.scheduled_at and r.status in ('pending', 'snoozed');
+    from sent
+    where r.id = sent.id and r.scheduled_at = sent.scheduled_at and r.status in ('pending', 'snoozed');
     return null;
 end
 $$;
 comment on function scheduler.note_sent() is
-    'A reminder that was sent is noted with its run, in the transaction that settles the message.';
+    'Records a sent reminder with its run, in the transaction that settles the message.';
 create or replace trigger outbox_note_sent after update on duly.outbox
     referencing new table as moved
     for each statement execute function scheduler.note_sent();
@@ -526,7 +524,7 @@ create or replace function scheduler.receipt_of(confirmation bigint) returns jso
     join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
     where c.id = confirmation
     $$;
-comment on function scheduler.receipt_of(bigint) is 'What an answer did, the same words whenever it is asked for.';
+comment on function scheduler.receipt_of(bigint) is 'The result of an answer; repeating the answer returns the same.';
 
 create or replace function scheduler.answer(
     for_user bigint, run bigint, wanted text, idem_key text, given jsonb, out is_new boolean, out receipt jsonb
@@ -546,7 +544,7 @@ begin
     if not found then
         raise exception 'there is no run %', run using errcode = 'DU005';
     end if;
-    -- One answer at a time: whoever comes second sees what the first did.
+    -- One answer at a time: the second sees what the first did.
     select * into held
     from scheduler.job_runs as r
     where r.id = run and r.scheduled_at = of_run.scheduled_at
@@ -592,7 +590,7 @@ begin
         remind_at = case when wanted = 'snooze'
             then answered_at + make_interval(mins => coalesce((given ->> 'minutes')::int, 60)) end
     where r.id = run and r.scheduled_at = of_run.scheduled_at;
-    -- A message that still waits has nothing more to say. One that somebody is at goes out; it can be answered no more.
+    -- A message that still waits is withdrawn. One that is being sent goes out, and can no longer be answered.
     with unsent as (
         select o.id from duly.outbox as o where o.id = held.reminder_id and o.status = 'pending' for update skip locked
     )
@@ -743,10 +741,10 @@ begin
 end
 $$;
 comment on function scheduler.is_locked(bigint, timestamptz) is
-    'Has another transaction locked this run, so that reminders pass over it? Only trying to lock it as they do tells.';
+    'Whether another transaction has locked this run, so that reminders skip it; only trying to lock it shows that.';
 
 -- Who may do what -----------------------------------------------------------------------------------------------------
--- Answers and bookings are written by functions alone, and nobody deletes any.
+-- Answers and expenses are written by functions only; no role may delete them.
 
 grant usage on schema scheduler, expense to {worker}, {api}, {readonly};
 grant select on scheduler.jobs, scheduler.expense_templates, scheduler.job_plans, scheduler.missed_ranges,

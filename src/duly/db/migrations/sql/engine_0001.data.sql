@@ -1,7 +1,7 @@
 -- What the engine writes once, when its functions and guards are there.
 
--- A worker on tables that a backend owns uses the clocks and the list of workers as the login it is. Whoever could use
--- the small schema that the lease migration made, and the prelude removed, can use this one.
+-- A worker on tables that a backend owns uses the clocks and the list of workers as the login it is. A role that could
+-- use the small schema that the lease migration made, and the prelude removed, can use this one.
 do $guests$
 declare
     guest record;
@@ -22,7 +22,7 @@ end
 $guests$;
 
 -- The table that the ledger replaces ----------------------------------------------------------------------------------
--- A table public.jobs of exactly the old columns is carried over and dropped; any other public.jobs is somebody else's.
+-- A table public.jobs of exactly the old columns is carried over and dropped; any other public.jobs is left alone.
 -- Its jobs had no tenant, no type and no payload: they are found under the org 00000000-0000-0000-0000-000000000001, as
 -- carried_over in the queue carried_over. What was running there cannot be resumed and waits.
 
@@ -48,7 +48,7 @@ begin
     ] then
         return;
     end if;
-    -- It is not ours, so this is done as whoever runs the migration.
+    -- It is not ours, so this runs as the login that migrates.
     set local role none;
     if not (select pg_has_role(c.relowner, 'usage') from pg_catalog.pg_class c where c.oid = place) then
         raise warning 'public.jobs is left as it is: "%" does not own it', current_user;
@@ -73,7 +73,9 @@ begin
             );
     end if;
     set local timezone = 'UTC';  -- a time without a zone was written in UTC
-    insert into ledger.job (id, org_id, type, queue, created_at, updated_at, run_at, result, stage, progress, said)
+    insert into ledger.job (
+        id, org_id, type, queue, created_at, updated_at, run_at, result, stage, progress, event_detail
+    )
     select
         id, '00000000-0000-0000-0000-000000000001', 'carried_over', 'carried_over',
         coalesce(created_at::timestamptz, duly.clock()), duly.clock(),
@@ -87,7 +89,7 @@ begin
     from public.jobs o
     where t.id = o.id and o.status in ('canceled', 'cancelled');
     update ledger.job t
-    set status = 'running', lease_owner = holder, lease_expires_at = duly.clock(), starts = 1, said = null
+    set status = 'running', lease_owner = holder, lease_expires_at = duly.clock(), starts = 1, event_detail = null
     from public.jobs o
     where t.id = o.id and o.status in ('completed', 'failed');
     update ledger.job t
@@ -97,13 +99,13 @@ begin
     update ledger.job t
     set status = 'failed', settled_by = holder, lease_expires_at = null, last_error_code = 'UNKNOWN_ERROR',
         last_error_message = left(o.error, 2048),
-        said = jsonb_strip_nulls(jsonb_build_object(
+        event_detail = jsonb_strip_nulls(jsonb_build_object(
             'actor', holder, 'code', 'UNKNOWN_ERROR', 'message', left(o.error, 2048)
         ))
     from public.jobs o
     where t.id = o.id and o.status = 'failed';
     update ledger.job t
-    set status = 'dead_letter', lease_owner = null, said = jsonb_build_object('reason', 'carried_over')
+    set status = 'dead_letter', lease_owner = null, event_detail = jsonb_build_object('reason', 'carried_over')
     from public.jobs o
     where t.id = o.id and o.status = 'failed';
     -- When they began is not known; when they ended is.

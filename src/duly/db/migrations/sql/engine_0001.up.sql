@@ -13,7 +13,7 @@ create table duly.orgs (
         and name !~ '[\u0001-\u001f\u007f-\u009f\u2028\u2029]'
     )
 );
-comment on table duly.orgs is 'A tenant: whose jobs and keys these are.';
+comment on table duly.orgs is 'Tenants: the owners of jobs and keys.';
 
 -- People --------------------------------------------------------------------------------------------------------------
 
@@ -37,8 +37,8 @@ create table "user".users (
     constraint ck_users__currency check (currency ~ '^[A-Z]{3}$'),
     constraint ck_users__quiet check (num_nonnulls(quiet_from, quiet_until) in (0, 2) and quiet_from <> quiet_until)
 );
-comment on table "user".users is 'The one table of people: who a Telegram id, an author id, a scheduler''s user is.';
-comment on column "user".users.quiet_from is 'From this time of their day on nobody reminds them, until quiet_until.';
+comment on table "user".users is 'People: one row for a Telegram id, an author id and a user of the scheduler.';
+comment on column "user".users.quiet_from is 'No reminders from this time of their day until quiet_until.';
 
 create table "user".calendars (
     user_id bigint not null,
@@ -49,7 +49,7 @@ create table "user".calendars (
     constraint fk_calendars_users_user_id foreign key (user_id) references "user".users (id) on delete cascade,
     constraint ck_calendars__token_sha256 check (octet_length(token_sha256) = 32)
 );
-comment on table "user".calendars is 'Whose calendar an address opens: a new address takes the place of the old one.';
+comment on table "user".calendars is 'The token that opens a person''s calendar; a new one replaces the old.';
 
 create table "user".webhooks (
     user_id bigint not null,
@@ -75,8 +75,7 @@ create table "user".apprise_addresses (
     constraint ck_apprise_addresses__url check (url ~ '^[a-z][a-z0-9_+.-]{0,31}://.' and char_length(url) <= 2048)
 );
 comment on table "user".apprise_addresses is
-    'Where messages by apprise go. The address holds passwords: only who sends may read it, everybody else its '
-    'service.';
+    'Where messages by apprise go. The address contains passwords: only senders may read it, others see the service.';
 
 -- Keys ----------------------------------------------------------------------------------------------------------------
 
@@ -108,7 +107,7 @@ create table duly.api_keys (
     constraint ck_api_keys__expires_at check (expires_at > created_at)
 );
 comment on table duly.api_keys is
-    'A key is shown once; here lie its prefix, for finding it, and its hash, for proving it.';
+    'API keys: a key is shown once; stored are its prefix, to find it, and its hash, to check it.';
 create index idx_api_keys__org_id on duly.api_keys (org_id);
 create index idx_api_keys__user_id on duly.api_keys (user_id);
 
@@ -121,8 +120,7 @@ create table duly.link_keys (
     constraint pk_link_keys primary key (id),
     constraint ck_link_keys__secret check (octet_length(secret) between 32 and 64)
 );
-comment on table duly.link_keys is
-    'What signs the links in messages: the newest signs, every one that is here is honoured.';
+comment on table duly.link_keys is 'Keys that sign links in messages: the newest signs, all of them are accepted.';
 insert into duly.link_keys default values;
 
 -- Workers -------------------------------------------------------------------------------------------------------------
@@ -143,10 +141,10 @@ create table duly.workers (
     constraint ck_workers__worker_id check (char_length(worker_id) between 1 and 200),
     constraint ck_workers__slots check (jsonb_typeof(slots) = 'object')
 ) with (fillfactor = 50);
-comment on column duly.workers.slots is 'How many rows of each kind of work it takes at once.';
-comment on column duly.workers.stopping_at is 'From then on it takes nothing new, and only finishes what it has.';
+comment on column duly.workers.slots is 'How many rows of each work type it runs at once.';
+comment on column duly.workers.stopping_at is 'From then on it claims nothing new and finishes what it has.';
 comment on table duly.workers is
-    'Worker processes, living and lately gone: for people and `explain`; no decision rests on it.';
+    'Worker processes, running and recent: for people and `explain`; no decision depends on them.';
 create index idx_workers__started_at on duly.workers (started_at);
 
 -- Transitions ---------------------------------------------------------------------------------------------------------
@@ -165,14 +163,14 @@ create table duly.transition (
     constraint ck_transition__first check ((seq = 1) = (prev_status is null))
 );
 comment on table duly.transition is
-    'One row per transition of posts, captures and runs, in order, written by their triggers.';
+    'One row per transition of posts, captures, runs and messages, in order, written by their triggers.';
 create index idx_transition__ts on duly.transition (ts);
 
 -- The outbox, wake-ups for workers, logs that only grow on every partition, and retention.
 
 -- Wake-ups ------------------------------------------------------------------------------------------------------------
 -- A notification costs every commit that sends one, so at most one goes out per window of 50 ms and channel. The
--- channel's sequence holds the last window in which one was sent: sequences know no transactions, so nobody waits for
+-- channel's sequence holds the last window in which one was sent: sequences know no transactions, so no one waits for
 -- anybody, and a window claimed by a transaction that rolls back is over in 50 ms all the same. A hint, never more:
 -- workers also poll.
 
@@ -234,13 +232,12 @@ create table duly.outbox (
     autovacuum_analyze_scale_factor = 0.02
 );
 comment on table duly.outbox is
-    'What is to be said to somebody outside: written with what it tells of, sent by whoever leases it.';
-comment on column duly.outbox.id is 'The name of the message for every transport, at every try.';
-comment on column duly.outbox.dedupe_key is
-    'A transaction that is tried again writes one message; free again once retention took it.';
+    'Messages to people and systems outside, written in the transaction that causes them; senders lease them.';
+comment on column duly.outbox.id is 'The id of the message for every transport, at every try.';
+comment on column duly.outbox.dedupe_key is 'A retried transaction writes one message; retention frees the key.';
 comment on column duly.outbox.called_at is
-    'Written just before the transport is called: a lease that lapses later leaves the outcome uncertain.';
-comment on column duly.outbox.receipt is 'What the transport called it.';
+    'Set just before the transport is called: if the lease then expires, the outcome is uncertain.';
+comment on column duly.outbox.receipt is 'The id that the transport gave the message.';
 create index idx_outbox__id on duly.outbox (id) where status = 'sending';
 comment on column duly.outbox.is_in_line is 'It was due, and waits behind an earlier message to the same recipient.';
 comment on column duly.outbox.seq is 'The order in which messages were written: one recipient gets them in this order.';
@@ -307,7 +304,7 @@ create table ledger.job (
     request_digest bytea,
     retain_for interval not null default '30 days',
     retain_until timestamptz,
-    said jsonb,
+    event_detail jsonb,
     revision bigint not null default 0,
     moved_from text,
     constraint pk_job primary key (id),
@@ -318,22 +315,21 @@ create table ledger.job (
     fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.02
 );
-comment on table ledger.job is
-    'A job: what is to be done, for whom, how hard to try, who holds it, and what came of it.';
+comment on table ledger.job is 'A job: its type and payload, its org, its retries, its lease and its result.';
 comment on column ledger.job.attempt is
     'Retries so far: 0 = the first attempt. Always starts - 1, written by the guard.';
-comment on column ledger.job.max_attempts is 'So many starts, then dead_letter.';
+comment on column ledger.job.max_attempts is 'Starts after which a failed job becomes a dead letter.';
 comment on column ledger.job.started_at is 'When it was first started.';
-comment on column ledger.job.starts is
-    'Claims that count; a hand-back and a snooze give theirs back, a redrive begins anew.';
-comment on column ledger.job.snoozes is 'How often a handler said "later"; at 1000 that becomes a failure.';
-comment on column ledger.job.lease_owner is 'Who holds it: the fence. A failed job keeps it for the move that follows.';
-comment on column ledger.job.settled_by is 'Who last let go of it, so that a repeated settle knows its own.';
-comment on column ledger.job.progressed_at is 'When progress was last written into the log, which is not every time.';
+comment on column ledger.job.starts is 'Counted claims; releases and snoozes are not counted, a redrive resets it.';
+comment on column ledger.job.snoozes is 'How often a handler returned Later; at 1000 it becomes a failure.';
+comment on column ledger.job.lease_owner is
+    'The holder: the fence. A failed job keeps it for the transition that follows.';
+comment on column ledger.job.settled_by is 'The last holder, so that a repeated settle recognises its own.';
+comment on column ledger.job.progressed_at is 'When progress was last logged, which is not every time.';
 comment on column ledger.job.request_digest is 'What the key stands for: the same key with another request is refused.';
 comment on column ledger.job.retain_until is
-    'When it may be removed and its key is free again: retain_for after it finished.';
-comment on column ledger.job.said is 'What the statement that moved it wanted its event to say.';
+    'From then on it may be removed, which frees its key: retain_for after it finished.';
+comment on column ledger.job.event_detail is 'Detail that a statement adds to the event of its transition.';
 
 create index idx_job__job_org_id on ledger.job (org_id);
 create index idx_job__org_id_created_at_desc on ledger.job (org_id, created_at desc);
@@ -376,10 +372,9 @@ create table ledger.job_event (
     constraint uq_job_event__job_id_seq unique (job_id, seq),
     constraint fk_job_event_job_job_id foreign key (job_id) references ledger.job (id) on delete cascade
 );
-comment on table ledger.job_event is
-    'One row per transition of a job, in order, written by its triggers and by nobody else.';
+comment on table ledger.job_event is 'One row per transition of a job, in order, written by its triggers only.';
 comment on column ledger.job_event.id is 'Derived from job_id and seq, so that a job has one event of each number.';
-comment on column ledger.job_event.seq is 'The revision of the job that this brought about: 1, 2, 3.';
+comment on column ledger.job_event.seq is 'The revision of the job that this transition made: 1, 2, 3.';
 create index idx_job_event__job_id_ts on ledger.job_event (job_id, ts);
 create index idx_job_event__ts on ledger.job_event (ts);
 
@@ -388,19 +383,18 @@ create index idx_job_event__ts on ledger.job_event (ts);
 create table ledger.job_limit (
     queue text not null default '*',
     type text not null default '*',
-    most bigint,
+    max_running bigint,
     paused_at timestamptz,
     paused_by text,
     constraint pk_job_limit primary key (queue, type),
     constraint ck_job_limit__queue check (queue ~ '^([*]|[A-Za-z0-9][A-Za-z0-9_.:/-]*)$' and char_length(queue) <= 100),
     constraint ck_job_limit__type check (type ~ '^([*]|[A-Za-z0-9][A-Za-z0-9_.:/-]*)$' and char_length(type) <= 100),
     constraint ck_job_limit__something check (queue <> '*' or type <> '*'),
-    constraint ck_job_limit__most check (
-        most between 1 and 1000000 and (most is null or (queue = '*' and type <> '*'))
+    constraint ck_job_limit__max_running check (
+        max_running between 1 and 1000000 and (max_running is null or (queue = '*' and type <> '*'))
     ),
     constraint ck_job_limit__paused_by check (
         char_length(paused_by) <= 255 and (paused_at is not null or paused_by is null)
     )
 );
-comment on table ledger.job_limit is
-    'Which queues and types rest, and how many jobs of a type may run at once; * is any.';
+comment on table ledger.job_limit is 'Paused queues and types, and how many jobs of a type may run at once; * is any.';

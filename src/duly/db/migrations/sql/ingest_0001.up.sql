@@ -1,7 +1,7 @@
 -- Ingest: photographed day schedules become versions, semantic events and notifications.
 
 -- A backend that has a table of sessions owns its schema: nothing is made there. `duly migrate` leaves ingest out of
--- such a database by itself; who asks for it by name is told why.
+-- such a database by itself; asking for it by name is refused with the reason.
 do $backend$
 begin
     if exists (  -- asked so that it needs no right to the schema
@@ -44,17 +44,15 @@ create table {ingest}.capture_session (
     fillfactor = 60, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.02
 );
-comment on table {ingest}.capture_session is
-    'A capture of one day: whose, where it is, who holds it, and what came of it.';
+comment on table {ingest}.capture_session is 'Captures of one day: person, state, lease and result.';
 comment on column {ingest}.capture_session.user_id is 'The person''s Telegram id.';
-comment on column {ingest}.capture_session.closed_at is 'When it was complete: no image comes after that.';
-comment on column {ingest}.capture_session.payload is 'What it shows, where it was given as data and needs no reading.';
-comment on column {ingest}.capture_session.given_at is 'When that was given.';
-comment on column {ingest}.capture_session.result is
-    'What came of it: changed or not, from which input, which version.';
+comment on column {ingest}.capture_session.closed_at is 'When it was complete: no image is accepted after that.';
+comment on column {ingest}.capture_session.payload is 'The day as data, where it was given and needs no reading.';
+comment on column {ingest}.capture_session.given_at is 'When the payload was given.';
+comment on column {ingest}.capture_session.result is 'The result: changed or not, from which input, which version.';
 comment on column {ingest}.capture_session.lease_seconds is
-    'How long its holder may be silent; a holder that writes none has LEASE_TIMEOUT_SECONDS.';
-comment on column {ingest}.capture_session.starts is 'Claims that count; a hand-back gives its own back.';
+    'The length of the lease; a holder that writes none has LEASE_TIMEOUT_SECONDS.';
+comment on column {ingest}.capture_session.starts is 'Counted claims; releases are not counted.';
 
 create index idx_capture_session__created_at_id on {ingest}.capture_session (created_at, id) where state = 'pending';
 create index idx_capture_session__closed_at_id on {ingest}.capture_session (closed_at, id) where state = 'pending';
@@ -81,8 +79,7 @@ create table {ingest}.capture_image (
     constraint ck_capture_image__sequence check (sequence > 0),
     constraint ck_capture_image__r2_key check (char_length(r2_key) between 1 and 1024)
 );
-comment on table {ingest}.capture_image is
-    'A photograph of a session; the image itself lies in the store under r2_key.';
+comment on table {ingest}.capture_image is 'Photographs of a session; the image is in the object store under r2_key.';
 create unique index uq_capture_image__session_id_telegram_message_id
     on {ingest}.capture_image (session_id, telegram_message_id) where telegram_message_id is not null;
 
@@ -97,7 +94,7 @@ create table {ingest}.day_schedule (
     constraint ck_day_schedule__current_version check (current_version > 0)
 ) with (fillfactor = 80);
 comment on table {ingest}.day_schedule is
-    'The version that a person''s day has; written by the trigger of the versions alone.';
+    'The current version of a person''s day, written by the trigger of the versions only.';
 
 create table {ingest}.schedule_version (
     user_id bigint not null,
@@ -119,9 +116,9 @@ create table {ingest}.schedule_version (
     constraint ck_schedule_version__payload_hash check (char_length(payload_hash) between 1 and 128)
 );
 comment on table {ingest}.schedule_version is
-    'A person''s day as it was, in canonical form: 1, 2, 3, without a gap and for ever.';
+    'Versions of a person''s day in canonical form: 1, 2, 3, without a gap and never changed.';
 comment on column {ingest}.schedule_version.canonicalizer is
-    'Which canonicaliser gave it this form; unknown when another program did.';
+    'The version of the canonicaliser; null when another program wrote it.';
 
 -- What is known of a day ----------------------------------------------------------------------------------------------
 
@@ -141,8 +138,8 @@ create table {ingest}.day_snapshot (
     constraint ck_day_snapshot__events check (events >= 0)
 ) with (fillfactor = 80);
 comment on table {ingest}.day_snapshot is
-    'A person''s day as it is known now: canonical shifts, the baseline of the next diff.';
-comment on column {ingest}.day_snapshot.events is 'How many events led here.';
+    'The current canonical shifts of a person''s day: the baseline of the next diff.';
+comment on column {ingest}.day_snapshot.events is 'How many events led to it.';
 
 create table {ingest}.schedule_event (
     event_id uuid not null,
@@ -174,10 +171,10 @@ create table {ingest}.schedule_event (
     constraint ck_schedule_event__seq check (seq > 0)
 );
 comment on table {ingest}.schedule_event is
-    'What changed in a day, shift by shift: replayed from the first they rebuild the snapshot.';
-comment on column {ingest}.schedule_event.seq is 'Its place among the events of its day: 1, 2, 3.';
+    'Changes of a day, shift by shift: replayed from the first they rebuild the snapshot.';
+comment on column {ingest}.schedule_event.seq is 'Its number among the events of its day: 1, 2, 3.';
 
--- What its person is told ---------------------------------------------------------------------------------------------
+-- Notifications -------------------------------------------------------------------------------------------------------
 
 create table {ingest}.schedule_notification (
     notification_id text not null,
@@ -223,7 +220,7 @@ create index idx_schedule_notification__created_at_notification_id
 create index idx_schedule_notification__user_id_schedule_date
     on {ingest}.schedule_notification (user_id, schedule_date, created_at, notification_id);
 comment on column {ingest}.schedule_notification.delivery is
-    'What became of it, in full; the contract''s status says pending, sent or failed.';
+    'The state of the delivery; the contract''s status is pending, sent or failed.';
 create index idx_schedule_notification__channel_due_at on {ingest}.schedule_notification
     (channel, due_at, notification_id) where delivery = 'pending';
 create index idx_schedule_notification__channel_recipient_seq

@@ -34,14 +34,14 @@ create table posts.posts (
     fillfactor = 60, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.02
 );
-comment on table posts.posts is 'A post: whose, what of it, when it appears, who prepares it, and how it was read.';
+comment on table posts.posts is 'Posts: author, content, release time, lease and reading.';
 comment on column posts.posts.version is 'Counts every change of the row, 1, 2, 3; written by the guard.';
-comment on column posts.posts.process_attempts is 'Claims that count; a hand-back gives its own back.';
-comment on column posts.posts.ai_error is 'Why there is a fallback, where there is one.';
-comment on column posts.posts.image_url is 'The name of the image where images are kept.';
+comment on column posts.posts.process_attempts is 'Counted claims; releases are not counted.';
+comment on column posts.posts.ai_error is 'The reason of a fallback.';
+comment on column posts.posts.image_url is 'The name of the image in the object store.';
 comment on column posts.posts.processing_since is
-    'When it was taken; a lease ends ten minutes later however often renewed.';
-comment on column posts.posts.released_at is 'When it appeared; the lag is this less release_time.';
+    'When it was claimed; a lease ends ten minutes later, however often renewed.';
+comment on column posts.posts.released_at is 'When it was released; the lag is this minus release_time.';
 comment on column posts.posts.legacy is 'The document of the first version that it was imported from, as it was.';
 
 create index idx_posts__release_time_id on posts.posts (release_time, id) where status = 'PENDING';
@@ -61,7 +61,7 @@ create table posts.daily_locks (
         deferrable initially deferred,
     constraint ck_daily_locks__id check (id ~ '^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}_[0-9]{8}_UTC$')
 );
-comment on table posts.daily_locks is 'Who has posted on which UTC day; the row is there before the post is.';
+comment on table posts.daily_locks is 'Authors and UTC days with a post; the row is written before the post.';
 create index idx_daily_locks__post_id on posts.daily_locks (post_id);
 
 -- The same request twice ----------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ create table posts.idempotency_keys (
     constraint ck_idempotency_keys__expires_at check (expires_at >= created_at + interval '24 hours')
 );
 comment on table posts.idempotency_keys is
-    'What a request was answered, for whoever asks again because the answer was lost.';
+    'Answers to requests, for clients that repeat a request because the answer was lost.';
 create index idx_idempotency_keys__expires_at on posts.idempotency_keys (expires_at);
 create index idx_idempotency_keys__post_id on posts.idempotency_keys (post_id);
 
@@ -98,8 +98,8 @@ create table posts.uploads (
     )
 );
 comment on table posts.uploads is
-    'Whose an uploaded image is; the row is there before the image and leaves with it, so that no image is left '
-    'behind.';
+    'Uploaded images and their authors; the row is written before the image and deleted with it, so no image is '
+    'orphaned.';
 create index idx_uploads__created_at on posts.uploads (created_at);
 create index idx_uploads__author_id on posts.uploads (author_id);
 
@@ -115,7 +115,7 @@ create table posts.intent_minutes (
     constraint ck_intent_minutes__intents check (intents > 0)
 ) with (fillfactor = 50);
 comment on table posts.intent_minutes is
-    'How many requests for a post came in each minute and how they ended, refusals and failures of ours included.';
+    'Requests for a post per minute and outcome, including refusals and our own failures.';
 
 -- Which promises are broken -------------------------------------------------------------------------------------------
 
@@ -129,8 +129,7 @@ create table posts.objectives (
     constraint ck_objectives__breaches check (breaches >= case when breached_at is null then 0 else 1 end)
 );
 comment on table posts.objectives is
-    'One row a promise: whoever holds it looks how it stands; a breach begins here, once, and is told under its '
-    'number.';
-comment on column posts.objectives.breached_at is 'Since when it is broken; null while it is kept.';
-comment on column posts.objectives.breaches is 'How often it was broken so far.';
+    'One row per service level objective: its last check, and a numbered breach while it is not met.';
+comment on column posts.objectives.breached_at is 'Since when it is not met; null while it is met.';
+comment on column posts.objectives.breaches is 'How often it was not met.';
 insert into posts.objectives (name) values ('intents'), ('lag'), ('stuck');

@@ -24,7 +24,7 @@ begin
         if not exists (select from pg_catalog.pg_roles where rolname = wanted.name) then
             begin
                 execute format('create role %I nologin noinherit', wanted.name);
-                -- Nobody may keep a transaction open and idle: it would hold back vacuum, and locks.
+                -- An idle open transaction would hold back vacuum, and locks.
                 execute format('alter role %I set idle_in_transaction_session_timeout = %L', wanted.name, '1min');
             exception
                 when duplicate_object or unique_violation then
@@ -47,7 +47,7 @@ begin
                 {'api'}, {'worker'}
             );
         exception when insufficient_privilege then
-            null;  -- roles that were here before us: who needs it is told which grant is missing
+            null;  -- the roles existed before: a worker that needs it names the missing grant
         end;
     end if;
     if not pg_has_role(
@@ -68,7 +68,7 @@ begin
     select n.oid into of_script from pg_catalog.pg_namespace as n
     where n.nspname = 'duly' and starts_with(obj_description(n.oid, 'pg_namespace'), 'Made by add_session_leases');
     if of_script is not null then
-        -- Whoever could use it, can use what comes in its place: the first migration grants it to them again.
+        -- Roles that could use it may use what replaces it: engine_0001.data.sql grants it to them again.
         select jsonb_agg(jsonb_build_object(
             'name', case when g.role <> 0 then pg_get_userbyid(g.role) end, 'object', g.object, 'privilege', g.privilege
         ))

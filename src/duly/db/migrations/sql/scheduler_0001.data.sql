@@ -1,7 +1,7 @@
 -- What the scheduler writes once, when its functions and guards are there.
 
 -- Numbers -------------------------------------------------------------------------------------------------------------
--- Whoever went down and comes up again finds the log of before: no number in it is given twice.
+-- After going down and up again the log of before is still there: no id in it is used twice.
 
 select setval(pg_get_serial_sequence('scheduler.jobs', 'id'), max(t.key::bigint))
 from duly.transition as t
@@ -13,7 +13,7 @@ where t.machine = 'run'
 having count(*) > 0;
 
 -- Months --------------------------------------------------------------------------------------------------------------
--- A month is made beside the table and attached, which keeps nobody from reading or writing. Rows that came before
+-- A month is made beside the table and attached, which blocks neither readers nor writers. Rows that came before
 -- their month was there lie in the default partition and move over with it.
 
 create table scheduler.job_runs_default partition of scheduler.job_runs default;

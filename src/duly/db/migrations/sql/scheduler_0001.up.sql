@@ -36,10 +36,10 @@ create table scheduler.jobs (
         date_part('epoch', first_run_at) >= 946684800 and date_part('epoch', first_run_at) < 7258118400
     )
 );
-comment on table scheduler.jobs is 'What recurs: whose, by which rule, how long before they are reminded, and where.';
+comment on table scheduler.jobs is 'Schedules: person, rule, how long before they are reminded, and by which channel.';
 comment on column scheduler.jobs.rule is
     '`cron:` and five fields, or JSON; in its own zone, else the person''s, else UTC.';
-comment on column scheduler.jobs.catch_up is 'Of periods that were missed the latest is reminded of, or all, or none.';
+comment on column scheduler.jobs.catch_up is 'Which missed periods are reminded of: the latest, all or none.';
 create index idx_jobs__user_id on scheduler.jobs (user_id);
 
 create table scheduler.expense_templates (
@@ -94,12 +94,12 @@ create table scheduler.job_plans (
     autovacuum_analyze_scale_factor = 0.02
 );
 comment on table scheduler.job_plans is
-    'How far the runs of a schedule are made, and when the next are: what planners hold.';
+    'How far the runs of a schedule are created, and when the next are: what planners lease.';
 comment on column scheduler.job_plans.plan_at is
-    'When more runs are to be made; null while it is paused, and at its end.';
+    'When more runs are to be created; null while it is paused, and at its end.';
 comment on column scheduler.job_plans.planned_until is
     'Every firing up to this instant has its run, or lies in scheduler.missed_ranges.';
-comment on column scheduler.job_plans.is_closing is 'It is archived, and a worker still has open runs of it to cancel.';
+comment on column scheduler.job_plans.is_closing is 'It is archived, and a worker still has to cancel open runs.';
 comment on column scheduler.job_plans.next_at is 'The first firing that has no run yet.';
 comment on column scheduler.job_plans.paused_at is 'When it was paused last.';
 comment on column scheduler.job_plans.skip_before is
@@ -167,12 +167,12 @@ create table scheduler.job_runs (
     constraint ck_job_runs__reason check (char_length(reason) between 1 and 500)
 ) partition by range (scheduled_at);
 comment on table scheduler.job_runs is
-    'One period of a schedule: when it is, when the person was told, and how it ended.';
+    'One period of a schedule: when it is, when the reminder was sent, and how it ended.';
 comment on column scheduler.job_runs.remind_at is
     'When to remind of it; null once its message is written (reminder_id), and when nobody is to be reminded. '
     'An insert without it gets scheduled_at less the advance_minutes of its schedule.';
 comment on column scheduler.job_runs.reminder_id is 'The latest message about it, in duly.outbox.';
-comment on column scheduler.job_runs.reason is 'Why it was skipped or cancelled by nobody''s answer.';
+comment on column scheduler.job_runs.reason is 'Why it was skipped or cancelled without an answer.';
 create index idx_job_runs__job_scheduled on scheduler.job_runs (job_id, scheduled_at);
 create index idx_job_runs__scheduled_at on scheduler.job_runs (scheduled_at) where status = 'pending';
 create index idx_job_runs__job_id_status on scheduler.job_runs (job_id, status)
@@ -190,7 +190,7 @@ create table scheduler.reminders (
     constraint fk_reminders_job_run_keys_job_run_id foreign key (job_run_id)
         references scheduler.job_run_keys (job_run_id) on delete cascade
 );
-comment on table scheduler.reminders is 'Every message that went out about a run: when, where, and what it said.';
+comment on table scheduler.reminders is 'Every message sent about a run: when, by which channel, and its text.';
 create index idx_reminders__job_run_id on scheduler.reminders (job_run_id, sent_at);
 
 create table scheduler.confirmations (
@@ -213,8 +213,7 @@ create table scheduler.confirmations (
     ),
     constraint uq_confirmations__run_idem unique (job_run_id, idempotency_key)
 );
-comment on table scheduler.confirmations is
-    'What people answered, and with which key: the same key is the same answer.';
+comment on table scheduler.confirmations is 'Answers with their keys: the same key is the same answer.';
 create index idx_confirmations__run_confirmed on scheduler.confirmations (job_run_id, confirmed_at desc);
 
 -- Books ---------------------------------------------------------------------------------------------------------------
@@ -248,6 +247,5 @@ create table expense.expenses (
         and char_length(source_ref) between 1 and 300
     )
 );
-comment on table expense.expenses is
-    'What was spent, once for each source; an entry that was wrong is reversed by another.';
+comment on table expense.expenses is 'Expenses, once per source; a wrong entry is reversed by another.';
 create index idx_expenses__user_id_occurred_at on expense.expenses (user_id, occurred_at, id);
