@@ -361,9 +361,9 @@ begin
         )
     ),
     span as (
-        select k.queue, k.type, 101 as above, coalesce(k.floor_priority, -101) as below from kind k
+        select k.queue, k.type, 2147483647 as above, coalesce(k.floor_priority, -2147483647) as below from kind k
         union all
-        select k.queue, k.type, k.floor_priority, -101 from kind k where k.floor_priority is not null
+        select k.queue, k.type, k.floor_priority, -2147483647 from kind k where k.floor_priority is not null
     ),
     head as (
         select s.queue, s.type, s.below, h.priority, h.run_at

@@ -8,6 +8,7 @@ keeps it for one transition only: without a transition, or without a new detail,
 repeat its detail: a new `progressed_at` shows that the statement wrote it again.
 """
 
+from duly.jobs.model import MAX_ATTEMPTS_LIMIT, MAX_PRIORITY, MAX_SNOOZES, MIN_PRIORITY
 from duly.lease.operations import LeaseTable
 from duly.lease.state_machine import StateMachine, TransitionLog
 
@@ -76,12 +77,12 @@ JOB_MACHINE = StateMachine(
         "ck_job__type": f"new.revision > 1 or new.type ~ {NAME}",
         "ck_job__queue": f"new.revision > 1 or (char_length(new.queue) <= 100 and new.queue ~ {NAME})",
         "ck_job__attempt": "new.attempt = greatest(new.starts - 1, 0)",
-        "ck_job__max_attempts": "new.max_attempts between 1 and 1000",
+        "ck_job__max_attempts": f"new.max_attempts between 1 and {MAX_ATTEMPTS_LIMIT}",
         "ck_job__starts": (
             "new.starts between 0 and new.max_attempts - case when new.status = 'queued' then 1 else 0 end"
         ),
-        "ck_job__snoozes": "new.snoozes between 0 and 1000",
-        "ck_job__priority": "new.priority between -100 and 100",
+        "ck_job__snoozes": f"new.snoozes between 0 and {MAX_SNOOZES}",
+        "ck_job__priority": f"new.priority between {MIN_PRIORITY} and {MAX_PRIORITY}",
         "ck_job__idempotency_key": "new.idempotency_key <> ''",
         "ck_job__request_digest": (
             "case when new.idempotency_key is null then new.request_digest is null"
