@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -16,7 +17,7 @@ from duly.testing import TestDatabases
 from duly.verify.contract import CONTRACTS, compare, installed_contracts
 from tests.support.command_line import CommandLine
 
-Admin = psycopg.Connection[tuple[object, ...]]
+Admin = psycopg.Connection[Any]
 
 SCHEMAS = tuple(schema for several in CONTRACTS.values() for schema in several)
 ENGINE = ("engine_0001",)
@@ -105,8 +106,8 @@ def test_a_function_whose_text_changed_is_applied_again_and_no_other(admin: Admi
     names = {name for (name,) in admin.execute(f"{changed} and xmin::text::bigint > %s".encode(), [before])}
     assert "wake" in names
     assert differences(admin) == []
-    hashes = dict(admin.execute("select object, sha256 from duly.schema_object where branch = 'engine'").fetchall())
-    assert hashes == {each.name: each.sha256 for each in list_objects("engine", Names())}
+    hashes = set(admin.execute("select object, sha256 from duly.schema_object where branch = 'engine'"))
+    assert hashes == {(each.name, each.sha256) for each in list_objects("engine", Names())}
 
 
 def test_a_right_that_is_no_longer_granted_is_taken_back_and_one_of_an_administrator_stays(admin: Admin) -> None:
