@@ -78,7 +78,7 @@ def test_a_database_without_our_tables_says_what_to_run(home: Path) -> None:
 
 @pytest.mark.lawless
 def test_migrate_goes_down_as_well(database: str) -> None:
-    assert run(database, "migrate", "--to", "base", "--yes").stdout == "duly: the database is at base\n"
+    assert run(database, "migrate", "--to", "engine@base", "--yes").stdout == "duly: the database is at base\n"
     answer = run(database, "migrate", "--to", "nowhere")
     assert answer.returncode == 78
     assert "--to nowhere" in answer.stderr

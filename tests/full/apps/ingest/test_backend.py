@@ -431,7 +431,7 @@ def test_duly_can_be_migrated_beside_the_backend(backend: Site, worker_id: str) 
     for command in ("verify", "doctor"):
         found = backend.duly(command, PENDING_STATE=backend.backend.pending, **roles)
         assert found.returncode == 0, found.stdout + found.stderr
-    assert migrate(backend.owner_dsn, names, to="base") is None
+    assert migrate(backend.owner_dsn, names, to="engine@base") == ()
     assert fingerprint(backend.owner, (backend.schema,)) == before
 
 
