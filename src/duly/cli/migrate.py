@@ -47,6 +47,8 @@ def run_migrate(
     settings = load_settings()
     if settings.log_level == "debug":
         configure_logs(settings, sys.stderr)
+    if as_sql and to != "head":
+        raise InvalidArgument(f"--to {to}: --sql prints the newest schema; leave --to out")
     if as_sql:
         migration_sql(names_from_settings(settings), apps)
         return

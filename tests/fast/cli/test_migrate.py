@@ -83,3 +83,5 @@ def test_the_sql_is_that_of_an_empty_database_as_the_readme_and_the_help_say(cli
     printed = cli.output("migrate", "--sql")  # of a database that has everything
     assert "create table ledger.job (" in printed
     assert printed.startswith("BEGIN;")
+    assert "create table posts.posts (" not in cli.output("migrate", "--sql", "--apps", "none")
+    assert "leave --to out" in str(cli.error("migrate", "--sql", "--to", "posts@base"))
