@@ -117,15 +117,17 @@ def test_a_right_that_is_no_longer_granted_is_taken_back_and_one_of_an_administr
         admin.execute("grant usage on schema ledger to state_reader")
         admin.execute("grant select on ledger.job to state_reader")
         admin.execute("grant execute on function ledger.wake() to state_reader")
+        admin.execute("grant execute on function duly.clock() to public")  # as for the worker of a backend
         admin.execute("grant delete on ledger.job to duly_worker")
         admin.execute("grant execute on function ledger.claim to public")
         admin.execute("update duly.schema_object set sha256 = 'older' where object = %s", [GRANTS])
         go(admin)
         kept = (
             "select has_table_privilege('state_reader', 'ledger.job', 'select'), "
-            "has_function_privilege('state_reader', 'ledger.wake()', 'execute')"
+            "has_function_privilege('state_reader', 'ledger.wake()', 'execute'), "
+            "has_function_privilege('state_reader', 'duly.clock()', 'execute')"
         )
-        assert admin.execute(kept.encode()).fetchone() == (True, True)
+        assert admin.execute(kept.encode()).fetchone() == (True, True, True)
         assert {line for line in differences(admin) if "state_reader" not in line} == set()
     finally:
         admin.execute("drop owned by state_reader")
