@@ -197,10 +197,14 @@ class AlreadyAnswered(Conflict):
 
 
 class RunClosed(Conflict):
-    """Raised when a run ended without an answer: it was missed, or its schedule is archived."""
+    """Raised when a run ended without an answer: it was missed, or its schedule is archived; carries the reason."""
 
     code = "RUN_CLOSED"
     title = "The run ended without an answer: it was missed, or its schedule is archived"
+
+    def __init__(self, message: str, reason: str | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class NothingToUndo(Conflict):

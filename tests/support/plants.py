@@ -94,12 +94,12 @@ NOTIFY = (
 FORGET = ASLEEP + "delete from duly.transition where machine = '{}';"  # what happened, and nothing else
 FAIL = (
     "update ledger.job set status = 'failed', settled_by = 'me/1', lease_expires_at = null, last_error_code = 'OOPS',"
-    """ said = '{"actor": "me/1", "code": "OOPS"}';"""
+    """ event_detail = '{"actor": "me/1", "code": "OOPS"}';"""
 )
-DIE = """update ledger.job set status = 'dead_letter', lease_owner = null, said = '{"reason": "gave_up"}';"""
+DIE = """update ledger.job set status = 'dead_letter', lease_owner = null, event_detail = '{"reason": "gave_up"}';"""
 CANCEL = (
     "update ledger.job set status = 'canceled', settled_by = 'me/1', lease_owner = null, lease_expires_at = null,"
-    """ cancel_requested_at = duly.clock(), said = '{"actor": "me/1", "reason": "handed_back"}';"""
+    """ cancel_requested_at = duly.clock(), event_detail = '{"actor": "me/1", "reason": "handed_back"}';"""
 )
 SWEPT = FAIL.replace("settled_by = 'me/1', ", "").replace('"actor": "me/1"', '"actor": "sweep", "holder": "me/1"')
 RETRY = (

@@ -21,7 +21,7 @@ from duly.cli.up import (
     wait_until_ready,
 )
 from duly.db.embedded import EmbeddedServer
-from duly.db.migrate import newest_revision
+from duly.db.migrate import newest_revisions
 from duly.errors import InvalidArgument, Misconfigured
 from duly.extras import install, is_checkout
 from duly.launcher import ROOT
@@ -62,7 +62,7 @@ def run_demo(port: int | None, app_name: str | None, once: bool, as_json: bool) 
             database = make_fresh(server)
             shutil.rmtree(settings.home / "objects", ignore_errors=True)  # their database was dropped
             database.allow_logins((settings.worker_role, settings.api_role, settings.readonly_role))
-            write_note(describe_installation(listener, database.describe(), newest_revision(), database.address))
+            write_note(describe_installation(listener, database.describe(), newest_revisions(), database.address))
             demo = Demo(
                 is_ready=partial(wait_until_ready, *listener.getsockname()[:2]),
                 story=partial(tell_story, database.dsn, settings, PICTURES, log, narrator, started),

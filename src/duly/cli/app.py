@@ -26,7 +26,7 @@ ENGINE_COMMANDS = (
     LazyCommand(
         "migrate",
         "duly.cli.migrate",
-        "Migrate the database to a revision in one transaction, with short lock timeouts.",
+        "Migrate the database in one transaction, with short lock timeouts.",
     ),
     LazyCommand(
         "verify", "duly.cli.verify", "Compare the database with the contracts and check the invariants; read-only."

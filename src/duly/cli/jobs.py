@@ -44,7 +44,17 @@ from duly.errors import InvalidArgument
 from duly.explain import Explanation
 from duly.jobs import service
 from duly.jobs.explain import JobReason, explain
-from duly.jobs.model import DEFAULT_ORG, Job, JobEvent, JobOptions, JobRequest, JobStatus
+from duly.jobs.model import (
+    DEFAULT_ORG,
+    MAX_ATTEMPTS_LIMIT,
+    MAX_PRIORITY,
+    MIN_PRIORITY,
+    Job,
+    JobEvent,
+    JobOptions,
+    JobRequest,
+    JobStatus,
+)
 from duly.paging import MAX_ROWS, Page
 
 app = options.new_group("Enqueue, list, explain and control jobs.")
@@ -76,9 +86,11 @@ def enqueue_job(
         str | None,
         typer.Option(metavar="TIME", help="Run at this time, say 2030-01-31T08:00Z; without a zone: local time."),
     ] = None,
-    priority: Annotated[int, typer.Option(min=-100, max=100, help="Jobs of higher priority run first.")] = 0,
+    priority: Annotated[
+        int, typer.Option(min=MIN_PRIORITY, max=MAX_PRIORITY, help="Jobs of higher priority run first.")
+    ] = 0,
     max_attempts: Annotated[
-        int, typer.Option(min=1, max=1000, help="Attempts before the job becomes a dead letter.")
+        int, typer.Option(min=1, max=MAX_ATTEMPTS_LIMIT, help="Attempts before the job becomes a dead letter.")
     ] = 5,
     backoff: Annotated[PolicyName, typer.Option(help="How the pause between attempts grows.")] = "exp",
     timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="Time limit of one attempt.")] = None,

@@ -1,4 +1,4 @@
-"""`duly migrate`: migrate the database to a revision."""
+"""`duly migrate`: upgrade the engine and the applications, add one, or remove one."""
 
 import json
 import sys
@@ -21,8 +21,13 @@ app = typer.Typer()
 @app.command("migrate")
 def run_migrate(
     to: Annotated[
-        str, typer.Option(help="The revision to migrate to, up or down; `base` removes everything.")
+        str,
+        typer.Option(help="A revision to migrate to; `posts@base` removes posts, `engine@base` removes everything."),
     ] = "head",
+    apps: Annotated[
+        str | None,
+        typer.Option(help="Applications to add: names with commas between them, `all`, or `none` for the engine only."),
+    ] = None,
     as_sql: Annotated[
         bool, typer.Option("--sql", help="Print the SQL for an empty database instead of running it.")
     ] = False,
@@ -31,7 +36,9 @@ def run_migrate(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Migrate the database to a revision in one transaction, with short lock timeouts.
+    """Migrate the database in one transaction, with short lock timeouts.
+
+    Upgrades the engine and the installed applications; an empty database gets all of them.
 
     A downgrade that drops tables with rows lists them and asks first; without a terminal it needs --yes.
 
@@ -40,8 +47,10 @@ def run_migrate(
     settings = load_settings()
     if settings.log_level == "debug":
         configure_logs(settings, sys.stderr)
+    if as_sql and to != "head":
+        raise InvalidArgument(f"--to {to}: --sql prints the newest schema; leave --to out")
     if as_sql:
-        migration_sql(names_from_settings(settings), to)
+        migration_sql(names_from_settings(settings), apps)
         return
     warn_of_unknown_variables()
     with open_database(settings) as database:
@@ -49,8 +58,9 @@ def run_migrate(
         dsn, names = direct_dsn(settings, database), names_from_settings(settings)
         if not yes:
             confirm_drop(dsn, names, to, can_ask=is_terminal() and not as_json)
-        revision = migrate(dsn, names, to, report=print_warning)
-    print(json.dumps({"revision": revision}) if as_json else f"duly: the database is at {revision or 'base'}")
+        revisions = migrate(dsn, names, to, print_warning, apps)
+    text = f"duly: the database is at {', '.join(revisions) or 'base'}"
+    print(json.dumps({"revisions": revisions}) if as_json else text)
 
 
 def confirm_drop(dsn: str, names: Names, to: str, can_ask: bool) -> None:

@@ -90,10 +90,10 @@ def run_up(port: int | None, app_name: str | None, as_json: bool) -> None:
         listener = listen(settings.host, settings.port if port is None else port)
         with listener, open_database(settings) as database:
             location = database.describe()
-            revision = migrate(direct_dsn(settings, database), names_from_settings(settings), report=print_warning)
+            revisions = migrate(direct_dsn(settings, database), names_from_settings(settings), report=print_warning)
             database.allow_logins((settings.worker_role, settings.api_role, settings.readonly_role))
             require_key_unless_loopback(listener, settings, database.dsn)
-            write_note(about := describe_installation(listener, location, revision, database.address))
+            write_note(about := describe_installation(listener, location, revisions, database.address))
             components = build_components(listener, database, settings, app_name)
             on_stop = partial(print_line, stop_message(components), as_json)
             print_ready = partial(print_when_ready, listener, about, started, as_json)
@@ -126,7 +126,7 @@ async def run_until_stopped(
 
 
 def describe_installation(
-    listener: socket.socket, location: str, revision: str | None, database_url: str | None
+    listener: socket.socket, location: str, revisions: Sequence[str], database_url: str | None
 ) -> dict[str, object]:
     """Return what runs here, as `--json` prints it and a second `up` reports it."""
     return {
@@ -135,7 +135,7 @@ def describe_installation(
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "database": location,
         "database_url": database_url,
-        "revision": revision,
+        "revision": ", ".join(revisions),
         "api": listener_url(listener),
     }
 

@@ -21,7 +21,14 @@ from duly.errors import Misconfigured, NotMigrated, Unavailable
 from duly.settings import Settings, load_settings
 from duly.verify import Difference, Invariant, Violation, check, compare, select_invariants
 from duly.verify.backend import compare_backend, find_owner, has_contract_event_key, is_migrated, is_owned_by_backend
-from duly.verify.contract import CONTRACTS, contract_lines, contract_schemas, has_tables, list_contracts
+from duly.verify.contract import (
+    CONTRACTS,
+    contract_lines,
+    contract_schemas,
+    has_tables,
+    installed_contracts,
+    list_contracts,
+)
 from duly.verify.document import build_document
 
 app = typer.Typer()
@@ -95,6 +102,9 @@ def find_problems(
     is_backend = is_owned_by_backend(connection, names.ingest)
     if is_backend and not is_migrated(connection):
         contracts, reader = contracts if has_choice else ["ingest"], find_owner(connection, names.ingest)
+    elif not has_choice:
+        installed = installed_contracts(connection, names)
+        contracts = [name for name in contracts if name in installed or (is_backend and name == "ingest")]
     invariants = select_invariants(contracts)
     if is_backend and has_contract_event_key(connection, names.ingest):
         invariants = [each for each in invariants if each.name != REBUILD_INVARIANT]

@@ -37,7 +37,7 @@ BY_SQLSTATE: Mapping[str, Callable[[str, str | None], DulyError]] = {
     NO_IMAGE: lambda text, _: InvalidArgument(f"imagePath: {text}"),
     "DU005": lambda text, _: NotFound(text),
     "DU006": lambda text, detail: AlreadyAnswered(text, receipt=orjson.loads(detail or "{}")),
-    "DU007": lambda text, _: RunClosed(text),
+    "DU007": lambda text, detail: RunClosed(text, reason=detail),
     "DU008": lambda text, _: NothingToUndo(text),
     "DU010": lambda text, _: LimitReached(text),
 }

@@ -1,24 +1,27 @@
 -- The catalogue of a database, as lines of text.
 
 -- name: describe_catalogue
--- Everything that affects behaviour: Alembic compares tables only, and a dropped trigger or grant matters more than a column.
--- The transitions of a state machine are read from the body of the installed guard, so that a guard which allows more, or
--- less, differs by the name of that transition.
+-- Everything that affects behaviour: Alembic compares tables only, and a dropped trigger or grant matters more than a
+-- column. The transitions of a state machine are read from the body of the installed guard, so that a guard which
+-- allows more, or less, differs by the name of that transition.
 with ours as (
     select oid, nspname from pg_catalog.pg_namespace where nspname = any(%(schemas)s)
 ),
 relation as (
-    select c.oid, c.relname, n.nspname, c.relkind, c.relacl, c.relrowsecurity, c.relforcerowsecurity, c.relowner, c.reloptions
+    select c.oid, c.relname, n.nspname, c.relkind, c.relacl, c.relrowsecurity, c.relforcerowsecurity, c.relowner,
+        c.reloptions
     from pg_catalog.pg_class c
     join ours n on n.oid = c.relnamespace
-    where not c.relispartition and c.relname <> 'alembic_version'
+    where not c.relispartition and c.relname not in ('alembic_version', 'schema_object')
 ),
 guard as (  -- the triggers that check every row before it is written, without comments
     select r.nspname, r.relname, t.tgtype, body
     from relation r
     join pg_catalog.pg_trigger t on t.tgrelid = r.oid
     join pg_catalog.pg_proc f on f.oid = t.tgfoid,
-    lateral (select regexp_replace(regexp_replace(f.prosrc, '--[^\n]*', '', 'g'), '/\*.*?\*/', '', 'g') as body) as plain
+    lateral (
+        select regexp_replace(regexp_replace(f.prosrc, '--[^\n]*', '', 'g'), '/\*.*?\*/', '', 'g') as body
+    ) as plain
     where t.tgenabled in ('O', 'A') and t.tgqual is null and cardinality(t.tgattr::int2[]) = 0
         and t.tgtype & 3 = 3  -- before, each row
 )
@@ -34,7 +37,7 @@ select line from (
         ' ' || array_to_string(reloptions, ' '),
         ' as ' || case
             when body ~ ' JOIN ' then body
-            else regexp_replace(body, '\m[a-z]\.', '', 'g')  -- the alias of a lone table, which PostgreSQL 15 still prints
+            else regexp_replace(body, '\m[a-z]\.', '', 'g')  -- the alias of a lone table: PostgreSQL 15 prints it
         end)
     from relation,
     lateral (
@@ -111,7 +114,9 @@ select line from (
         from relation r join pg_catalog.pg_attribute a on a.attrelid = r.oid and a.attacl is not null
     ) as things,
     lateral aclexplode(acl) as g,
-    lateral (select case when g.grantee = 0 then 'public' else pg_get_userbyid(g.grantee)::text end as grantee_name) as named
+    lateral (
+        select case when g.grantee = 0 then 'public' else pg_get_userbyid(g.grantee)::text end as grantee_name
+    ) as named
     where g.privilege_type <> 'MAINTAIN'
 ) as lines (line)
 order by line collate "C";

@@ -1,4 +1,6 @@
-"""Migrate a database to a revision in one transaction, one migration at a time, with a lock timeout.
+"""Migrate a database in one transaction, one migration at a time, with a lock timeout.
+
+The engine and each application are a branch of their own; see `migrations/branches.py`.
 
 A migration waits at most three seconds for a lock, so that it does not block other transactions for longer; then it
 rolls back and retries.
@@ -10,21 +12,21 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import psycopg
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
+from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from duly.configuration.engine import OUR_SCHEMAS
 from duly.db.location import Database
 from duly.db.migrations import DIRECTORY, Names, fill
+from duly.db.migrations.branches import APPLICATIONS, BRANCHES, INGEST, schemas_of
 from duly.db.pool import READ_ONLY, with_keepalive
 from duly.db.queries import load_queries
 from duly.errors import DulyError, Misconfigured, Unavailable
@@ -43,7 +45,9 @@ RETRYABLE_SQLSTATES = (
     "57",
 )  # error classes that a retry may not meet: connection, rollback, resources, operator intervention
 MAX_DESCRIPTION_LENGTH = 2_000
+HEAD = "head"
 Report = Callable[[str], None]
+Apps = str | None  # "all", "none", or names of applications with commas between them
 
 
 def direct_dsn(settings: Settings, database: Database) -> str:
@@ -62,14 +66,16 @@ def migration_transaction(dsn: str) -> Generator[Connection, None, None]:
         yield connection
 
 
-def migrate(dsn: str, roles: Names, to: str = "head", report: Report = print) -> str | None:
-    """Upgrade or downgrade to a revision; return the revision the database is at afterwards."""
+def migrate(dsn: str, names: Names, to: str = HEAD, report: Report = print, apps: Apps = None) -> tuple[str, ...]:
+    """Upgrade to the newest revisions, or move one branch to a revision; return the revisions afterwards.
+
+    `apps` adds applications to those that are installed; on an empty database None means all of them.
+    """
     for nth in range(1, TRIES + 1):
         try:
             with migration_transaction(dsn) as connection:
-                run = choose_command(current_revision(connection), to)
-                run(build_config(roles, connection), to)
-                return current_revision(connection)
+                move(connection, names, to, apps)
+                return current_revisions(connection)
         except DBAPIError as error:
             if not isinstance(error.orig, psycopg.errors.LockNotAvailable) or nth == TRIES:
                 raise translate_error(error) from None
@@ -78,18 +84,71 @@ def migrate(dsn: str, roles: Names, to: str = "head", report: Report = print) ->
     raise AssertionError("unreachable")
 
 
-def count_rows_to_drop(dsn: str, roles: Names, to: str) -> Mapping[str, int]:
+def move(connection: Connection, names: Names, to: str, apps: Apps) -> None:
+    """Upgrade or downgrade through this connection."""
+    current = known_revisions(connection)
+    config = build_config(names, connection)
+    if is_downgrade(current, to):
+        command.downgrade(config, to)
+        return
+    config.attributes["targets"] = targets_for(connection, names, apps) if to == HEAD else [to]
+    command.upgrade(config, HEAD)
+
+
+def is_downgrade(current: Sequence[str], to: str) -> bool:
+    """Tell whether this revision lies behind the current ones; it is `head`, a revision, or `branch@base`."""
+    bases = [f"{branch}@base" for branch in BRANCHES]
+    revisions = [script.revision for script in script_directory().walk_revisions()]
+    if to == "base":
+        raise Misconfigured(f"--to base: name the branch, one of {', '.join(bases)}; engine@base removes everything")
+    if to not in (HEAD, *bases, *revisions):
+        raise Misconfigured(f"--to {to}: no such revision; use head, {', '.join((*sorted(revisions), *bases))}")
+    if to in bases:
+        return to.removesuffix("@base") in installed_branches(current)
+    behind = (script_directory().iterate_revisions(each, "base") for each in revisions_of(current))
+    return to in {script.revision for several in behind for script in list(several)[1:]}
+
+
+def targets_for(connection: Connection | None, names: Names, apps: Apps) -> list[str]:
+    """List the heads to upgrade to: the engine, the installed applications, and those that are asked for.
+
+    Ingest is left out by itself where a backend owns its tables.
+    """
+    installed = installed_branches(known_revisions(connection)) if connection else []
+    if apps == "all" or (apps is None and not installed):
+        wanted = [each.name for each in APPLICATIONS]
+        if INGEST not in installed and connection and has_sessions(connection, names):
+            wanted.remove(INGEST)
+    else:
+        wanted = [] if apps in (None, "none") else [name.strip() for name in apps.split(",")]
+    if unknown := set(wanted) - {each.name for each in APPLICATIONS}:
+        known = ", ".join(each.name for each in APPLICATIONS)
+        raise Misconfigured(f"--apps: no application {', '.join(sorted(unknown))}; use {known}, all or none")
+    return [f"{branch}@head" for branch in BRANCHES if branch in {"engine", *installed, *wanted}]
+
+
+def has_sessions(connection: Connection, names: Names) -> bool:
+    """Check whether the ingest schema has a table of sessions, whoever made it."""
+    (found,) = driver(connection).execute(SQL.has_sessions, {"schema": names.ingest}).fetchone() or (False,)
+    return found
+
+
+def driver(connection: Connection) -> psycopg.Connection[Any]:
+    """Return the connection of psycopg below that of SQLAlchemy."""
+    return connection.connection.driver_connection  # pyright: ignore[reportReturnType]
+
+
+def count_rows_to_drop(dsn: str, names: Names, to: str) -> Mapping[str, int]:
     """Count the rows of each table that migrating to a revision would drop; empty tables are left out."""
     try:
         with migration_transaction(dsn) as connection:
-            current = current_revision(connection)
-        dropped = list_dropped_tables(roles, current, to)
+            dropped = list_dropped_tables(names, known_revisions(connection), to)
         if not dropped:
             return {}
         with psycopg.connect(with_keepalive(dsn)) as owner:
-            become_owner(owner, roles)
-            tables = list_tables(owner, roles)
-            owned = [table for table in dropped if tables.get(table)]  # a backend's own tables are never dropped
+            become_owner(owner, names)
+            tables = list_tables(owner, names)
+            owned = [table for table in dropped if tables.get(table)]
             counts = {".".join(table): count_rows(owner, *table) for table in owned}
         return {table: rows for table, rows in counts.items() if rows}
     except DBAPIError as error:
@@ -98,25 +157,23 @@ def count_rows_to_drop(dsn: str, roles: Names, to: str) -> Mapping[str, int]:
         raise translate_cause(error, "") from None
 
 
-def list_dropped_tables(roles: Names, current: str | None, to: str) -> Sequence[tuple[str, str]]:
-    """List schema and name of every table that the downgrade files between two revisions drop."""
-    if choose_command(current, to) is command.upgrade:
+def list_dropped_tables(names: Names, current: Sequence[str], to: str) -> Sequence[tuple[str, str]]:
+    """List schema and name of every table that the downgrade files between the current revisions and this one drop."""
+    if not is_downgrade(current, to):
         return []
-    order = [script.revision for script in script_directory().walk_revisions()]  # newest first
-    end = order.index(to) if to in order else len(order)
-    undone = order[order.index(current) if current else 0 : end]
-    files = [fill((DIRECTORY / "sql" / f"{revision}.down.sql").read_text(), asdict(roles)) for revision in undone]
+    undone = script_directory().iterate_revisions(tuple(current), to, select_for_downgrade=True)
+    files = [fill((DIRECTORY / "sql" / f"{each.revision}.down.sql").read_text(), asdict(names)) for each in undone]
     return [(schema, table) for file in files for schema, table in DROPPED_TABLE.findall(file)]
 
 
-def become_owner(connection: psycopg.Connection[Any], roles: Names) -> None:
+def become_owner(connection: psycopg.Connection[Any], names: Names) -> None:
     """Set the owner's role for the rest of the transaction."""
-    connection.execute(SQL.using(owner=roles.owner).become_owner)
+    connection.execute(SQL.using(owner=names.owner).become_owner)
 
 
-def list_tables(connection: psycopg.Connection[Any], roles: Names) -> Mapping[tuple[str, str], bool]:
+def list_tables(connection: psycopg.Connection[Any], names: Names) -> Mapping[tuple[str, str], bool]:
     """Map every table in duly's schemas, by schema and name, to whether it belongs to duly's owner."""
-    parameters = {"schemas": [*OUR_SCHEMAS, roles.ingest], "owner": roles.owner}
+    parameters = {"schemas": schemas_of(BRANCHES, names), "owner": names.owner}
     rows = connection.execute(SQL.list_tables, parameters).fetchall()
     return {(schema, table): is_owned for schema, table, is_owned in rows}
 
@@ -164,46 +221,64 @@ def first_statement_line(statement: str) -> str:
     return next((line for line in lines if line and not line.startswith("--")), "")
 
 
-def choose_command(current: str | None, to: str) -> Callable[[Config, str], None]:
-    """Return Alembic's upgrade or downgrade, whichever leads to the revision."""
-    order = [script.revision for script in reversed(list(script_directory().walk_revisions()))]
-    if to not in ("head", "base", *order):
-        raise Misconfigured(f"--to {to}: no such revision; use one of {', '.join(order)}, base or head")
-    positions = {"base": -1, "head": len(order) - 1} | {revision: nth for nth, revision in enumerate(order)}
-    if current and current not in positions:
-        raise Misconfigured(
-            f"the database is at revision {current}, which this version of duly does not know (its newest is "
-            f"{order[-1]}): a newer version migrated it; update duly"
-        )
-    here = positions[current or "base"]
-    return command.downgrade if positions[to] < here else command.upgrade
+def migration_sql(names: Names, apps: Apps = None) -> None:
+    """Print the SQL that migrates an empty database to the newest revisions."""
+    config = build_config(names)
+    config.attributes["targets"] = targets_for(None, names, apps)
+    command.upgrade(config, HEAD, sql=True)
 
 
-def migration_sql(roles: Names, to: str = "head") -> None:
-    """Print the SQL that migrates an empty database to a revision."""
-    command.upgrade(build_config(roles), to, sql=True)
-
-
-def build_config(roles: Names, connection: Connection | None = None) -> Config:
+def build_config(names: Names, connection: Connection | None = None) -> Config:
     """Build Alembic's configuration, with the attributes that migrations/env.py reads."""
-    config = Config(attributes={"roles": roles, "connection": connection})
+    config = Config(attributes={"roles": names, "connection": connection})
     config.set_main_option("script_location", str(DIRECTORY))
     config.set_main_option("path_separator", "os")
     return config
 
 
+@cache
 def script_directory() -> ScriptDirectory:
     """Open the directory of revisions."""
-    return ScriptDirectory(str(DIRECTORY), version_locations=[str(Path(DIRECTORY) / "versions")])
+    return ScriptDirectory(str(DIRECTORY), version_locations=[str(DIRECTORY / "versions")])
 
 
-def newest_revision() -> str:
-    """Return the newest revision of this version of duly."""
-    head = script_directory().get_current_head()
-    assert head, "there is always a newest migration"
-    return head
+def newest_revisions() -> tuple[str, ...]:
+    """Return the newest revision of each branch, the engine's first."""
+    heads = {branch: script_directory().get_revision(f"{branch}@head").revision for branch in BRANCHES}
+    return tuple(heads.values())
 
 
-def current_revision(connection: Connection) -> str | None:
-    """Return the revision of a database; None when it was never migrated."""
-    return MigrationContext.configure(connection, opts={"version_table_schema": "duly"}).get_current_revision()
+def known_revisions(connection: Connection) -> tuple[str, ...]:
+    """Return the recorded revisions of a database; raises Misconfigured for one that a newer duly made."""
+    current = MigrationContext.configure(connection, opts={"version_table_schema": "duly"}).get_current_heads()
+    order = [script.revision for script in script_directory().walk_revisions()]
+    if unknown := sorted(set(current) - set(order)):
+        raise Misconfigured(
+            f"the database is at revision {', '.join(unknown)}, which this version of duly does not know (its newest "
+            f"are {', '.join(newest_revisions())}): a newer version migrated it; update duly"
+        )
+    return current
+
+
+def current_revisions(connection: Connection) -> tuple[str, ...]:
+    """Return the revision of each installed branch; none when the database was never migrated."""
+    return revisions_of(known_revisions(connection))
+
+
+def revisions_of(recorded: Sequence[str]) -> tuple[str, ...]:
+    """Return the revision of each installed branch: a revision that another depends on is not recorded itself."""
+    found = script_directory().get_all_current(tuple(recorded))
+    order = list(BRANCHES)
+    return tuple(each.revision for each in sorted(found, key=lambda each: order.index(branch_of(each))))
+
+
+def installed_branches(recorded: Sequence[str]) -> list[str]:
+    """List the branches of the recorded revisions and of those that they depend on, the engine first."""
+    found = {branch_of(each) for each in script_directory().get_all_current(tuple(recorded))}
+    return [branch for branch in BRANCHES if branch in found]
+
+
+def branch_of(revision: Script) -> str:
+    """Return the branch of a revision."""
+    (branch,) = revision.branch_labels
+    return branch

@@ -14,3 +14,11 @@ where n.nspname = any(%(schemas)s) and c.relkind in ('r', 'p') and not c.relispa
 -- name: count_rows
 -- Rows of all tenants: this runs as the owner, to whom no policy applies.
 select count(*) from {schema}.{table};
+
+-- name: has_sessions
+-- Whether there is a table of capture sessions, whoever made it; asked so that it needs no right to the schema.
+select exists (
+    select from pg_catalog.pg_class as c
+    inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+    where n.nspname = %(schema)s and c.relname = 'capture_session'
+);

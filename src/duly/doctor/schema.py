@@ -4,21 +4,21 @@ from collections.abc import Sequence
 
 from psycopg import errors
 
-from duly.db.migrate import script_directory
+from duly.db.migrate import newest_revisions, revisions_of, script_directory
 from duly.db.migrations import names_from_settings
 from duly.db.queries import load_queries
 from duly.doctor.context import CheckContext
 from duly.doctor.finding import Note, bad, ok, warn
 from duly.doctor.formatting import quote_identifier
 from duly.verify.backend import compare_backend
-from duly.verify.contract import compare, list_contracts
+from duly.verify.contract import compare, installed_contracts, list_contracts
 
 SQL = load_queries(__file__, "schema.sql")
 
 
 def check_schema(context: CheckContext) -> Sequence[Note]:
     """Is the database at the revision this duly was written for?"""
-    order = [script.revision for script in script_directory().walk_revisions()]  # newest first
+    newest = newest_revisions()
     try:
         found = list_revisions(context)
     except (errors.UndefinedTable, errors.InvalidSchemaName):
@@ -35,15 +35,18 @@ def check_schema(context: CheckContext) -> Sequence[Note]:
         return [ok(f"none, and none is needed: a backend owns the tables of {context.settings.db_schema}")]
     if not found:
         return [
-            note_unrecorded_revision(order[0])
+            note_unrecorded_revision(", ".join(newest))
             if has_tables(context)
-            else bad(f"none; this duly needs {order[0]}", "duly migrate")
+            else bad(f"none; this duly needs {newest[0]}", "duly migrate")
         ]
-    if found == order[:1]:
-        return [ok(f"{order[0]}, the newest")]
-    if len(found) == 1 and found[0] in order:
-        return [bad(f"{found[0]}, {order.index(found[0])} behind {order[0]}", "duly migrate")]
-    return [warn(f"{', '.join(found)} is unknown; the newest revision of this duly is {order[0]}", "upgrade duly")]
+    known = {script.revision for script in script_directory().walk_revisions()}
+    if unknown := sorted(set(found) - known):
+        text = f"{', '.join(unknown)} is unknown; the newest revisions of this duly are {', '.join(newest)}"
+        return [warn(text, "upgrade duly")]
+    installed = revisions_of(found)
+    if behind := [revision for revision in installed if revision not in newest]:
+        return [bad(f"{', '.join(behind)} is behind {', '.join(newest)}", "duly migrate")]
+    return [ok(f"{', '.join(installed)}, the newest")]
 
 
 def list_revisions(context: CheckContext) -> list[str]:
@@ -72,8 +75,10 @@ def check_contracts(context: CheckContext) -> Sequence[Note]:
     is_owned = context.is_owned_by_backend and "ingest" in contracts
     states = [settings.pending_state, settings.processing_state, settings.done_state, settings.failed_state]
     with context.short_transaction() as connection:
-        ours = [contract for contract in contracts if not (is_owned and contract == "ingest")]
+        installed = installed_contracts(connection, roles)
+        ours = [name for name in contracts if name in installed and not (is_owned and name == "ingest")]
         differences = sum(len(compare(connection, contract, roles)) for contract in ours)
         differences += len(compare_backend(connection, settings.db_schema, states)) if is_owned else 0
-    found = f"{differences} differences from {', '.join(contracts)}"
+    compared = [*ours, "ingest"] if is_owned else ours
+    found = f"{differences} differences from {', '.join(compared)}"
     return [warn(found, "duly verify")] if differences else [ok(found)]

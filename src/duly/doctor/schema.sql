@@ -1,7 +1,7 @@
 -- The schema and its revision.
 
 -- name: list_revisions
--- The revision that Alembic recorded: one row, or none.
+-- The revisions that Alembic recorded; one that another depends on is not recorded itself.
 select version_num as revision from duly.alembic_version order by version_num;
 
 -- name: has_tables

@@ -15,7 +15,16 @@ from duly.backoff import MAX_SECONDS, Backoff, BackoffPolicy
 from duly.canonical_json import MAX_BYTES, checked_json
 from duly.errors import InvalidArgument
 from duly.http.types import Instant, PageQuery, RequestModel, ResponseModel
-from duly.jobs.model import DAY_SECONDS, MAX_RETAIN_SECONDS, JobOptions, JobRequest, JobStatus
+from duly.jobs.model import (
+    DAY_SECONDS,
+    MAX_ATTEMPTS_LIMIT,
+    MAX_PRIORITY,
+    MAX_RETAIN_SECONDS,
+    MIN_PRIORITY,
+    JobOptions,
+    JobRequest,
+    JobStatus,
+)
 
 DEFAULTS = JobOptions()
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
@@ -96,12 +105,14 @@ class EnqueueRequest(RequestModel):
     )
     run_at: DueTime | None = Field(default=None, description="The earliest time to run it.")
     delay_seconds: Seconds | None = Field(default=None, description="Seconds from now before it may run.")
-    priority: int = Field(default=DEFAULTS.priority, strict=True, ge=-100, le=100, description="Higher runs first.")
+    priority: int = Field(
+        default=DEFAULTS.priority, strict=True, ge=MIN_PRIORITY, le=MAX_PRIORITY, description="Higher runs first."
+    )
     max_attempts: int = Field(
         default=DEFAULTS.max_attempts,
         strict=True,
         ge=1,
-        le=1000,
+        le=MAX_ATTEMPTS_LIMIT,
         description="Attempts before the job becomes a dead letter.",
     )
     backoff: BackoffRequest = Field(default_factory=BackoffRequest)

@@ -97,7 +97,7 @@ waiting_line as (
     where not exists (
         select
         from ledger.job_limit as l
-        where l.queue in (t.queue, '*') and l.type in (t.type, '*') and (l.paused_at is not null or l.most <= (
+        where l.queue in (t.queue, '*') and l.type in (t.type, '*') and (l.paused_at is not null or l.max_running <= (
             select count(*) from ledger.job as j where j.status = 'running' and j.type = t.type
         ))
     )
@@ -141,7 +141,7 @@ select
     array(select p.type from pause as p order by p.queue, p.type) as paused_types,
     array(select p.paused_at from pause as p order by p.queue, p.type) as paused_ats,
     array(select p.paused_by from pause as p order by p.queue, p.type) as paused_bys,
-    (select l.most from ledger.job_limit as l where l.queue = '*' and l.type = job.type) as concurrency,
+    (select l.max_running from ledger.job_limit as l where l.queue = '*' and l.type = job.type) as concurrency,
     running.jobs as running_jobs,
     running.expired as expired_leases,
     (select count(*) from live_worker) as live_workers,

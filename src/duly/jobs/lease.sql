@@ -21,7 +21,7 @@ select
     snoozes, requested_by, created_at, run_at, started_at
 from ledger.claim(
     queues => %(queues)s::text[], types => %(types)s::text[], owner => %(owner)s, lease_seconds => %(lease_seconds)s,
-    most => %(limit)s, floor_priorities => %(floor_priorities)s::integer[],
+    max_jobs => %(limit)s, floor_priorities => %(floor_priorities)s::integer[],
     floor_run_ats => %(floor_run_ats)s::timestamptz[], floor_ids => %(floor_ids)s::uuid[]
 );
 
@@ -94,7 +94,7 @@ set
         when t.progressed_at between duly.clock() - interval '1 second' and duly.clock() then t.progressed_at
         else duly.clock()
     end,
-    said = jsonb_strip_nulls(jsonb_build_object(
+    event_detail = jsonb_strip_nulls(jsonb_build_object(
         'stage', coalesce(%(stage)s::text, t.stage), 'progress', coalesce(%(progress)s::bigint, t.progress)
     ))
 where t.id = %(key)s and t.lease_owner = %(owner)s and t.status = 'running'
@@ -134,7 +134,7 @@ settled as (
         settled_by = ours.owner,
         lease_owner = null,
         lease_expires_at = null,
-        said = ours.details
+        event_detail = ours.details
     from ours
     where t.id = ours.key
     returning t.id as key
@@ -167,7 +167,7 @@ settled as (
         status = case when ours.stop then 'canceled' else 'failed' end::ledger.job_status,
         settled_by = ours.owner, lease_owner = case when not ours.stop then ours.owner end, lease_expires_at = null,
         last_error_code = ours.code, last_error_message = left(ours.message, 2048),
-        said = jsonb_strip_nulls(jsonb_build_object(
+        event_detail = jsonb_strip_nulls(jsonb_build_object(
             'actor', ours.owner, 'code', ours.code, 'message', left(ours.message, 2048), 'traceback', ours.traceback
         ))
     from ours
@@ -208,7 +208,7 @@ settled as (
         status = case when ours.dead then 'dead_letter' else 'queued' end::ledger.job_status,
         lease_owner = null,
         run_at = case when ours.dead then t.run_at else duly.clock() + make_interval(secs => ours.wait_seconds) end,
-        said = case
+        event_detail = case
             when %(give_up)s::boolean then jsonb_build_object('reason', 'gave_up')
             when ours.dead then jsonb_build_object('reason', 'exhausted', 'starts', t.starts)
             else jsonb_build_object('reason', 'retry', 'wait_seconds', round(ours.wait_seconds::numeric, 3))
@@ -257,7 +257,7 @@ settled as (
         starts = case when ours.stop then t.starts else t.starts - 1 end,
         snoozes = t.snoozes + case when ours.seconds is null then 0 else 1 end,
         run_at = coalesce(duly.clock() + make_interval(secs => ours.seconds), t.run_at),
-        said = jsonb_strip_nulls(jsonb_build_object(
+        event_detail = jsonb_strip_nulls(jsonb_build_object(
             'actor', ours.owner, 'reason', case when ours.seconds is null then 'handed_back' else 'later' end,
             'seconds', ours.seconds
         ))

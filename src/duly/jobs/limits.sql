@@ -18,18 +18,18 @@ where queue = %(queue)s and type = %(type)s and paused_at is not null
 returning queue, type;
 
 -- name: set_concurrency
--- How many jobs of a type may run at once, over all workers (the column `most`); null lifts the limit. It applies to
+-- How many jobs of a type may run at once, over all workers (the column `max_running`); null lifts the limit. It applies to
 -- claims that begin after this commits.
-insert into ledger.job_limit (type, most)
+insert into ledger.job_limit (type, max_running)
 select %(type)s, %(concurrency)s::bigint
 where %(concurrency)s::bigint is not null or exists (select from ledger.job_limit where queue = '*' and type = %(type)s)
-on conflict (queue, type) do update set most = excluded.most
-where job_limit.most is distinct from excluded.most;
+on conflict (queue, type) do update set max_running = excluded.max_running
+where job_limit.max_running is distinct from excluded.max_running;
 
 -- name: fetch_limits
 -- All pauses and limits.
-select queue, type, most as concurrency, paused_at, paused_by
+select queue, type, max_running as concurrency, paused_at, paused_by
 from ledger.job_limit
-where paused_at is not null or most is not null
+where paused_at is not null or max_running is not null
 order by queue, type
 limit %(limit)s;

@@ -42,6 +42,8 @@ DEFAULT_ORG = UUID(int=1)  # for installations without tenants
 ANY = "*"  # in pauses: any queue, any type
 CRASHED = "CRASHED"  # error code of an expired lease
 TOO_MANY_SNOOZES = "TOO_MANY_SNOOZES"  # error code of a handler that always returns `Later`
+MIN_PRIORITY, MAX_PRIORITY = -100, 100
+MAX_ATTEMPTS_LIMIT = 1000
 MAX_SNOOZES = 1000
 DAY_SECONDS = 86_400.0
 MAX_RETAIN_SECONDS = 3660 * DAY_SECONDS

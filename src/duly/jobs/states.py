@@ -3,12 +3,13 @@
 A failure is two transitions in one transaction: running to failed, which keeps the owner, and then, fenced by that
 owner, to queued or dead_letter. So no committed row is `failed`, unless another program wrote it.
 
-The column `said` holds the detail that a statement adds to the event of its transition: who, why, which error. The
-guard keeps it for one transition only: without a transition, or without a new detail, it is set to null. Progress may
+The column `event_detail` holds what a statement adds to the event of its transition: who, why, which error. The guard
+keeps it for one transition only: without a transition, or without a new detail, it is set to null. Progress may
 repeat its detail: a new `progressed_at` shows that the statement wrote it again.
 """
 
 from duly.db.queries import load_queries
+from duly.jobs.model import MAX_ATTEMPTS_LIMIT, MAX_PRIORITY, MAX_SNOOZES, MIN_PRIORITY
 from duly.lease.operations import LeaseTable
 from duly.lease.state_machine import StateMachine, TransitionLog
 
@@ -28,6 +29,7 @@ JOB_EVENT = TransitionLog(
         "job_id": "{key}",
         "org_id": "org_id",
         "seq": "revision",
+        "ts": "duly.clock()",
         "prev_status": "moved_from",
         "next_status": "{state}::text",
         "detail_json": "{detail}",
@@ -55,23 +57,24 @@ JOB_MACHINE = StateMachine(
         " or new.idempotency_key is distinct from old.idempotency_key"
     ),
     detail=(
-        "case when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts)"
+        "case when event_detail is null and status = 'running'"
+        " then jsonb_build_object('actor', lease_owner, 'start', starts)"
         " when moved_from = 'running' and status <> 'running' and num_nonnulls(stage, progress) > 0"
-        " then coalesce(said, jsonb_build_object())"
+        " then coalesce(event_detail, jsonb_build_object())"
         " || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress))"
-        " else said end"
+        " else event_detail end"
     ),
     log=JOB_EVENT,
     rules={
         "ck_job__type": f"new.revision > 1 or new.type ~ {NAME}",
         "ck_job__queue": f"new.revision > 1 or (char_length(new.queue) <= 100 and new.queue ~ {NAME})",
         "ck_job__attempt": "new.attempt = greatest(new.starts - 1, 0)",
-        "ck_job__max_attempts": "new.max_attempts between 1 and 1000",
+        "ck_job__max_attempts": f"new.max_attempts between 1 and {MAX_ATTEMPTS_LIMIT}",
         "ck_job__starts": (
             "new.starts between 0 and new.max_attempts - case when new.status = 'queued' then 1 else 0 end"
         ),
-        "ck_job__snoozes": "new.snoozes between 0 and 1000",
-        "ck_job__priority": "new.priority between -100 and 100",
+        "ck_job__snoozes": f"new.snoozes between 0 and {MAX_SNOOZES}",
+        "ck_job__priority": f"new.priority between {MIN_PRIORITY} and {MAX_PRIORITY}",
         "ck_job__idempotency_key": "new.idempotency_key <> ''",
         "ck_job__request_digest": (
             "case when new.idempotency_key is null then new.request_digest is null"
@@ -97,13 +100,15 @@ JOB_MACHINE = StateMachine(
         "ck_job__progress": "new.progress between 0 and 100 and char_length(new.stage) between 1 and 200",
         "ck_job__retain_for": "new.retain_for between interval '1 day' and interval '3660 days'",
         "ck_job__retain_until": "(new.finished_at is null) = (new.retain_until is null)",
-        "ck_job__said": "jsonb_typeof(new.said) = 'object' and pg_column_size(new.said) <= 65536",
+        "ck_job__event_detail": (
+            "jsonb_typeof(new.event_detail) = 'object' and pg_column_size(new.event_detail) <= 65536"
+        ),
         "ck_job__years_2000_to_2200": (
             f"date_part('epoch', least({TIMES})) >= 946684800 and date_part('epoch', greatest({TIMES})) < 7258118400"
         ),
     },
     at_stay=(
-        "new.said := null;",
+        "new.event_detail := null;",
         "new.updated_at := duly.clock();",
     ),
     at_move=(
@@ -113,8 +118,10 @@ JOB_MACHINE = StateMachine(
         "    raise exception 'the key of job % stays its own until it is canceled and the key released', old.id",
         "        using errcode = 'DU001';",
         "end if;",
-        "if new.said is not distinct from old.said and new.progressed_at is not distinct from old.progressed_at then",
-        "    new.said := null;",
+        "if new.event_detail is not distinct from old.event_detail",
+        "    and new.progressed_at is not distinct from old.progressed_at",
+        "then",
+        "    new.event_detail := null;",
         "end if;",
         "new.updated_at := duly.clock();",
         "new.attempt := greatest(new.starts - 1, 0);",

@@ -13,7 +13,14 @@ from duly.backoff import Backoff
 from duly.errors import InvalidArgument
 from duly.jobs.context import Context
 from duly.jobs.duration import Duration, to_seconds
-from duly.jobs.model import DAY_SECONDS, MAX_RETAIN_SECONDS, JobOptions
+from duly.jobs.model import (
+    DAY_SECONDS,
+    MAX_ATTEMPTS_LIMIT,
+    MAX_PRIORITY,
+    MAX_RETAIN_SECONDS,
+    MIN_PRIORITY,
+    JobOptions,
+)
 
 MAX_NAME_LENGTH = 100
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
@@ -55,8 +62,8 @@ def parse_options(
     check_name(f"job type {type_name!r}", type_name)
     of_type = f"of the job type '{type_name}'"
     check_name(f"queue={queue!r} {of_type}", queue)
-    check_integer(f"max_attempts={max_attempts!r} {of_type}", max_attempts, 1, 1000)
-    check_integer(f"priority={priority!r} {of_type}", priority, -100, 100)
+    check_integer(f"max_attempts={max_attempts!r} {of_type}", max_attempts, 1, MAX_ATTEMPTS_LIMIT)
+    check_integer(f"priority={priority!r} {of_type}", priority, MIN_PRIORITY, MAX_PRIORITY)
     seconds = None if timeout is None else parse_seconds(f"timeout={timeout!r} {of_type}", timeout)
     if seconds == 0:
         raise InvalidArgument(f"timeout={timeout!r} {of_type}: must be more than 0; leave it out for no limit")

@@ -4,6 +4,7 @@ A `StateMachine` is rendered into a trigger that refuses every transition it doe
 every transition, whichever program makes it.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,9 @@ from psycopg import sql
 from duly.db.queries import parse_queries
 
 ILLEGAL_MOVE = "DU001"  # the SQLSTATE of a refused transition
+WIDTH = 120  # of a line
+# A line may break before a condition and after a comma, but not in a literal or between two bounds.
+BREAK = re.compile(r"'[^']*'|between \S+ and|(?P<at> (?=(?:and|or|when|else)\b)|(?<=,) )")
 TEMPLATES = parse_queries(Path(__file__).with_name("state_machine.sql").read_text())
 
 
@@ -35,6 +39,7 @@ TRANSITION = TransitionLog(
         "machine": "{name}",
         "key": "{key}::text",
         "seq": "revision",
+        "ts": "duly.clock()",
         "prev_status": "moved_from",
         "next_status": "{state}::text",
         "actor": "{actor}",
@@ -101,14 +106,16 @@ def template_values(machine: StateMachine) -> Iterator[tuple[str, sql.Composable
     yield "initial", sql.SQL("array[{}]").format(sql.SQL(", ").join(map(sql.Literal, machine.initial)))
     yield (
         "edges",
-        sql.SQL(" ").join(
+        sql.SQL("\n        ").join(
             sql.SQL("when {} then new.{}::text = any (array[{}])").format(
                 sql.Literal(before), sql.Identifier(machine.state), sql.SQL(", ").join(map(sql.Literal, after))
             )
             for before, after in machine.edges.items()
         ),
     )
-    yield "moved", sql.SQL(" or ").join(render_moves(machine)) if list(render_moves(machine)) else sql.SQL("false")
+    moves = [move.as_string(None) for move in render_moves(machine)]
+    yield "moved", wrap(" or ".join(moves) or "false", indent=8)
+    yield "declare", sql.SQL("\ndeclare\n    broken_rule text;" if machine.rules else "")
     yield "fixed", render_fixed(machine)
     yield "at_insert", render_steps(machine.at_insert, indent=8)
     yield "at_stay", render_steps(machine.at_stay, indent=8)
@@ -120,7 +127,8 @@ def template_values(machine: StateMachine) -> Iterator[tuple[str, sql.Composable
     )
     yield "log", sql.SQL(literal(machine.log.table))
     yield "columns", sql.SQL(literal(", ".join(machine.log.columns)))
-    yield "line", sql.SQL(", ").join(render_log_values(machine))
+    values = [value.as_string(None) for value in render_log_values(machine)]
+    yield "line", wrap(", ".join(values), indent=8)
 
 
 def render_moves(machine: StateMachine) -> Iterator[sql.Composable]:
@@ -137,37 +145,71 @@ def render_fixed(machine: StateMachine) -> sql.Composable:
     """Render the branch of the guard that refuses to change fixed columns, if there are any."""
     if not machine.fixed:
         return sql.SQL("")
-    lines = [line for line in TEMPLATES["fixed"].splitlines() if not line.startswith("--")]
-    return sql.SQL(literal("".join("\n    " + line for line in lines) + ";")).format(
+    news, olds = (", ".join(f'{row}."{column}"' for column in machine.fixed) for row in ("new", "old"))
+    return render_lines("fixed").format(
         name=sql.Literal(machine.name),
         key=sql.Identifier(machine.key),
-        news=sql.SQL(", ").join(sql.SQL("new.{}").format(sql.Identifier(each)) for each in machine.fixed),
-        olds=sql.SQL(", ").join(sql.SQL("old.{}").format(sql.Identifier(each)) for each in machine.fixed),
+        news=wrap(news, indent=8),
+        olds=wrap(olds, indent=8),
         columns=sql.Literal(", ".join(machine.fixed)),
     )
 
 
 def render_steps(steps: tuple[str, ...], *, indent: int) -> sql.Composable:
     """Render further statements of the guard, one per line."""
-    return sql.SQL(literal("".join("\n" + " " * indent + step for step in steps)))
+    lines = ("\n" + " " * indent + wrap_text(step, indent + step_indent(step)) for step in steps)
+    return sql.SQL(literal("".join(lines)))
+
+
+def step_indent(step: str) -> int:
+    """Return how far a line of a statement is indented, and its continuation with it."""
+    return len(step) - len(step.lstrip())
 
 
 def render_rules(machine: StateMachine) -> sql.Composable:
     """Render the rules of a row, which the guard checks last."""
     if not machine.rules:
         return sql.SQL("")
-    lines = [line for line in TEMPLATES["rules"].splitlines() if not line.startswith("--")]
-    return sql.SQL(literal("".join("\n    " + line for line in lines) + ";")).format(
+    return render_lines("rules").format(
         name=sql.Literal(machine.name),
         key=sql.Identifier(machine.key),
-        all=sql.SQL(" and ").join(
-            sql.SQL("coalesce({}, true)").format(sql.SQL(literal(rule))) for rule in machine.rules.values()
-        ),
-        each=sql.SQL(" ").join(
-            sql.SQL("when ({}) is false then {}").format(sql.SQL(literal(rule)), sql.Literal(name))
-            for name, rule in machine.rules.items()
-        ),
+        each=sql.SQL(literal("\n        ".join(render_rule(name, rule) for name, rule in machine.rules.items()))),
     )
+
+
+def render_rule(name: str, rule: str) -> str:
+    """Render one rule of a row with its name, on a line of its own if it fits."""
+    line = f"when ({rule}) is false then '{name}'"
+    if len(line) <= WIDTH - 8:
+        return line
+    return f"when (\n            {wrap_text(rule, 12)}\n        ) is false then '{name}'"
+
+
+def render_lines(name: str) -> sql.SQL:
+    """Return a template without its comments, as lines of the guard."""
+    lines = [line for line in TEMPLATES[name].splitlines() if not line.startswith("--")]
+    return sql.SQL(literal("".join("\n    " + line for line in lines) + ";"))
+
+
+def wrap(text: str, *, indent: int) -> sql.Composable:
+    """Wrap an expression that begins at this indentation."""
+    return sql.SQL(literal(wrap_text(text, indent)))
+
+
+def wrap_text(text: str, indent: int) -> str:
+    """Break a text that is too long for a line between words, never inside a literal; go on four columns further in."""
+    if indent + len(text.lstrip()) <= WIDTH or "--" in text:
+        return text
+    ends = [found.start() for found in BREAK.finditer(text) if found["at"]]
+    starts = [0, *(end + 1 for end in ends)]
+    first, *rest = (text[start:end] for start, end in zip(starts, [*ends, len(text)], strict=True))
+    lines = [first]
+    for part in rest:
+        if indent + (4 if len(lines) > 1 else 0) + len(lines[-1]) + 1 + len(part) > WIDTH:
+            lines.append(part)
+        else:
+            lines[-1] += f" {part}"
+    return ("\n" + " " * (indent + 4)).join(lines)
 
 
 def render_log_values(machine: StateMachine) -> Iterator[sql.Composable]:

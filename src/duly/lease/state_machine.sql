@@ -5,9 +5,9 @@
 -- Refuses every transition that is not listed; an insert is one too. The guard alone writes revision and previous
 -- state, whatever the caller sets: +1 exactly when the state changes, a leased row changes its owner, or progress is
 -- recorded. It also stamps what else the table needs, because a second trigger would cost every row as much again.
-create function {schema}.{guard}() returns trigger
+create or replace function {schema}.{guard}() returns trigger
     language plpgsql
-    as $guard$
+    as $guard${declare}
 begin
     if tg_op = 'INSERT' then
         if not (new.{state}::text = any ({initial})) then
@@ -17,11 +17,17 @@ begin
         new.moved_from := null;{at_insert}
     elsif new.{key} is distinct from old.{key} then
         raise exception 'the key of % % cannot change', {name}, old.{key} using errcode = 'DU001';{fixed}
-    elsif new.{state} is not distinct from old.{state} and not ({moved}) then
+    elsif new.{state} is not distinct from old.{state} and not (
+        {moved}
+    ) then
         new.revision := old.revision;
         new.moved_from := null;{at_stay}
-    elsif new.{state} is distinct from old.{state} and not (case old.{state}::text {edges} else false end) then
-        raise exception '% % cannot go from % to %', {name}, old.{key}, old.{state}, new.{state} using errcode = 'DU001';
+    elsif new.{state} is distinct from old.{state} and not (case old.{state}::text
+        {edges}
+        else false
+    end) then
+        raise exception '% % cannot go from % to %', {name}, old.{key},
+            old.{state}, new.{state} using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
         new.moved_from := old.{state}::text;{at_move}
@@ -30,41 +36,51 @@ begin
 end
 $guard$;
 
-create trigger {guard} before insert or update on {schema}.{table}
+create or replace trigger {guard} before insert or update on {schema}.{table}
     for each row execute function {schema}.{guard}();
 
 -- name: fixed
 -- Columns that cannot change after the insert.
-elsif ({news}) is distinct from ({olds}) then
-    raise exception 'of % % these stay as they are: %', {name}, old.{key}, {columns} using errcode = 'DU001';
+elsif (
+    {news}
+) is distinct from (
+    {olds}
+) then
+    raise exception 'of % % these stay as they are: %', {name}, old.{key},
+        {columns}
+        using errcode = 'DU001';
 
 -- name: rules
 -- What CHECK constraints would enforce, with the same error. But a CHECK is parsed again by every statement, and twenty
 -- of them cost more than the insert of one row itself. Here they are parsed once.
-if not ({all}) then
-    raise exception '% % breaks the rule %', {name}, new.{key}, case {each} end
-        using errcode = 'check_violation', constraint = case {each} end;
+broken_rule := case
+    {each}
+end;
+if broken_rule is not null then
+    raise exception '% % breaks the rule %', {name}, new.{key}, broken_rule
+        using errcode = 'check_violation', constraint = broken_rule;
 end if;
 
 -- name: timeline
 -- One line of the log per transition and one insert per statement, from the new rows alone: joining old and new rows is
 -- quadratic in the batch. It runs as its owner, because no other role may write the log.
-create function {schema}.{timeline}() returns trigger
+create or replace function {schema}.{timeline}() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp{settings}
     as $timeline$
 begin
     insert into {log} ({columns})
-    select {line}
+    select
+        {line}
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create trigger {timeline_insert} after insert on {schema}.{table}
+create or replace trigger {timeline_insert} after insert on {schema}.{table}
     referencing new table as moved
     for each statement execute function {schema}.{timeline}();
 
-create trigger {timeline_update} after update on {schema}.{table}
+create or replace trigger {timeline_update} after update on {schema}.{table}
     referencing new table as moved
     for each statement execute function {schema}.{timeline}();

@@ -19,4 +19,4 @@ limit %(limit)s;
 -- at the last poll of a worker and were not claimed.
 select extract(epoch from min(run_at) - duly.clock())::float8
 from ledger.job
-where id = any (%(job_ids)s) and status = 'queued' and said ->> 'reason' = 'retry' and run_at > %(polled_at)s;
+where id = any (%(job_ids)s) and status = 'queued' and event_detail ->> 'reason' = 'retry' and run_at > %(polled_at)s;

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duly import __version__
-from duly.db.migrate import newest_revision
+from duly.db.migrate import newest_revisions
 from duly.db.migrations import Names
 from duly.verify.contract import contract_lines, contract_schemas
 from duly.verify.invariants import INVARIANTS, Invariant, render_statement
@@ -50,7 +50,7 @@ def build_document(
     return {
         "format": FORMAT,
         "duly": __version__,
-        "revision": newest_revision(),
+        "revisions": list(newest_revisions()),
         "contracts": [
             {
                 "name": contract,

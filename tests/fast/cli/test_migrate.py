@@ -13,6 +13,8 @@ from duly.launcher import ROOT
 from tests.support.command_line import CommandLine
 
 ROWS = """
+insert into "user".users (uid) values ('anna');
+insert into posts.uploads (name, author_id) values ('temp/00000000-0000-0000-0000-000000000001.jpg', 'anna');
 select ledger.enqueue('00000000-0000-0000-0000-00000000000a', 'work') from generate_series(1, 3);
 insert into duly.orgs (name) values ('acme');
 """
@@ -24,7 +26,7 @@ def cli(database: str, tmp_path: Path) -> Generator[CommandLine, None, None]:
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(ROWS)
     yield CommandLine(database, tmp_path)
-    migrate(database, Names())
+    migrate(database, Names(), apps="all")
 
 
 def count_jobs(database: str) -> int | None:
@@ -39,11 +41,11 @@ def count_jobs(database: str) -> int | None:
 def test_without_a_terminal_a_downgrade_that_drops_rows_is_refused_with_their_numbers(
     cli: CommandLine, database: str
 ) -> None:
-    for arguments in (["migrate", "--to", "base"], ["migrate", "--to", "base", "--json"]):
+    for arguments in (["migrate", "--to", "engine@base"], ["migrate", "--to", "engine@base", "--json"]):
         error = cli.error(*arguments)
         assert isinstance(error, InvalidArgument)
         assert error.exit_status == 2
-        for part in ("--to base drops ", "ledger.job 3, ", "ledger.job_event 3", "duly.orgs 1", "add --yes"):
+        for part in ("--to engine@base drops ", "ledger.job 3, ", "ledger.job_event 3", "duly.orgs 1", "add --yes"):
             assert part in str(error)
     assert count_jobs(database) == 3
 
@@ -52,26 +54,26 @@ def test_on_a_terminal_it_lists_the_rows_and_goes_on_only_after_a_yes(
     cli: CommandLine, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.cli.migrate.is_terminal", lambda: True)
-    refused = cli.run("migrate", "--to", "0002_outbox", stdin="n\n")
+    refused = cli.run("migrate", "--to", "posts@base", stdin="n\n")
     assert refused.exit_code == 1
-    assert "           3  ledger.job\n" in refused.stderr
-    assert "duly.orgs" not in refused.stderr  # that table stays
+    assert "           1  posts.uploads\n" in refused.stderr
+    assert "ledger.job" not in refused.stderr  # that table stays
     assert "for good? [y/N]" in refused.stderr
+    assert "posts_0001" in cli.output("migrate")
+    assert "posts_0001" not in cli.output("migrate", "--to", "posts@base", stdin="y\n")
     assert count_jobs(database) == 3
-    assert "0002_outbox" in cli.output("migrate", "--to", "0002_outbox", stdin="y\n")
-    assert count_jobs(database) is None
 
 
 def test_with_yes_it_does_not_ask(cli: CommandLine, database: str) -> None:
-    assert cli.output("migrate", "--to", "base", "--yes") == "duly: the database is at base\n"
+    assert cli.output("migrate", "--to", "engine@base", "--yes") == "duly: the database is at base\n"
     assert count_jobs(database) is None
 
 
 def test_neither_an_upgrade_nor_a_downgrade_of_empty_tables_asks(cli: CommandLine, database: str) -> None:
     assert cli.output("migrate").startswith("duly: the database is at ")
-    assert "0008_telegram" in cli.output("migrate", "--to", "0008_telegram", "--yes")  # its tables begin with rows
-    assert "0007_delivery" in cli.output("migrate", "--to", "0007_delivery")
-    assert cli.output("migrate").startswith("duly: the database is at ")
+    assert cli.output("migrate", "--to", "ingest@base").endswith("engine_0001, posts_0001, scheduler_0001\n")
+    assert cli.output("migrate").endswith("engine_0001, posts_0001, scheduler_0001\n")  # what is installed
+    assert "ingest_0001" in cli.output("migrate", "--apps", "ingest")
     assert count_jobs(database) == 3
 
 
@@ -81,3 +83,5 @@ def test_the_sql_is_that_of_an_empty_database_as_the_readme_and_the_help_say(cli
     printed = cli.output("migrate", "--sql")  # of a database that has everything
     assert "create table ledger.job (" in printed
     assert printed.startswith("BEGIN;")
+    assert "create table posts.posts (" not in cli.output("migrate", "--sql", "--apps", "none")
+    assert "leave --to out" in str(cli.error("migrate", "--sql", "--to", "posts@base"))

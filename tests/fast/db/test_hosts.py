@@ -10,7 +10,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from duly.db.admin import create_database, works_as_login
 from duly.db.embedded import EmbeddedServer
-from duly.db.migrate import migrate, newest_revision
+from duly.db.migrate import migrate, newest_revisions
 from duly.db.migrations import Names
 from duly.db.pool import Pool, connect, open_pool
 from duly.errors import Unavailable
@@ -67,7 +67,7 @@ async def test_a_pool_and_a_listener_find_the_host_that_takes_writes(hosts: str)
 
 
 def test_migrations_and_questions_of_commands_find_it_too(hosts: str) -> None:
-    assert migrate(hosts, Names()) == newest_revision()
+    assert migrate(hosts, Names()) == newest_revisions()
     assert not works_as_login(hosts, Names().worker, "schedule_ingest")
 
 
@@ -108,4 +108,4 @@ async def make_org_alone(pool: Pool) -> None:
 
 def test_a_migration_says_so_too(database: str) -> None:
     with pytest.raises(Unavailable, match="nothing was changed: the server accepts no writes"):
-        migrate(make_conninfo(database, options=f"-c {READ_ONLY}=on"), Names(), to="base")
+        migrate(make_conninfo(database, options=f"-c {READ_ONLY}=on"), Names(), to="engine@base")

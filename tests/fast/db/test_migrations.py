@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from duly.configuration.engine import parse_address
 from duly.db.fingerprint import fingerprint
-from duly.db.migrate import current_revision, migrate, migration_transaction, newest_revision
+from duly.db.migrate import current_revisions, migrate, migration_transaction, newest_revisions
 from duly.db.migrations import Names, split_statements
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
@@ -38,9 +38,9 @@ def empty(server: str, run_home: Path, worker_id: str) -> Generator[str, None, N
         yield dsn
 
 
-def revision_of(dsn: str) -> str | None:
+def revisions_of(dsn: str) -> tuple[str, ...]:
     with migration_transaction(dsn) as connection:
-        return current_revision(connection)
+        return current_revisions(connection)
 
 
 def lines_of(dsn: str, schemas: tuple[str, ...] = SCHEMAS) -> list[str]:
@@ -50,11 +50,11 @@ def lines_of(dsn: str, schemas: tuple[str, ...] = SCHEMAS) -> list[str]:
 
 def make_roles(dsn: str) -> None:
     """Our roles, which a server has once something was migrated there; of the rest nothing stays."""
-    migrate(dsn, Names(), to="0001_foundation")
-    migrate(dsn, Names(), to="base")
+    migrate(dsn, Names(), apps="none")
+    migrate(dsn, Names(), to="engine@base")
     with psycopg.connect(dsn, autocommit=True) as connection:
         for schema in SCHEMAS:
-            connection.execute(sql.SQL("drop schema {} cascade").format(sql.Identifier(schema)))
+            connection.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(schema)))
 
 
 def committed() -> list[str]:
@@ -64,31 +64,31 @@ def committed() -> list[str]:
 
 
 def test_up_then_down_then_up_again_is_up(empty: str) -> None:
-    assert migrate(empty, Names()) == newest_revision()
+    assert migrate(empty, Names()) == newest_revisions()
     first = lines_of(empty)
-    assert migrate(empty, Names(), to="base") is None
+    assert migrate(empty, Names(), to="engine@base") == ()
     assert not [line for line in lines_of(empty) if not line.startswith(("schema ", "grant "))]
-    assert migrate(empty, Names()) == newest_revision()
+    assert migrate(empty, Names()) == newest_revisions()
     assert lines_of(empty) == first
 
 
-def test_taking_the_outbox_down_leaves_the_log_and_it_comes_back_empty(empty: str) -> None:
+def test_taking_ingest_down_leaves_the_log_and_it_comes_back_empty(empty: str) -> None:
     migrate(empty, Names())
     with psycopg.connect(empty, autocommit=True) as connection:
-        connection.execute(
-            "insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'alert', '{}')"
-        )
-    assert migrate(empty, Names(), to="0001_foundation") == "0001_foundation"
-    assert migrate(empty, Names()) == newest_revision()
+        connection.execute("insert into schedule_ingest.capture_session (user_id) values (42)")
+    assert "ingest_0001" not in migrate(empty, Names(), to="ingest@base")
+    assert migrate(empty, Names(), apps="ingest") == newest_revisions()
     with psycopg.connect(empty) as connection:
-        counts = connection.execute("select (select count(*) from duly.outbox), (select count(*) from duly.transition)")
+        counts = connection.execute(
+            "select (select count(*) from schedule_ingest.capture_session), (select count(*) from duly.transition)"
+        )
         assert counts.fetchone() == (0, 1)
 
 
 def test_migrating_twice_changes_nothing(empty: str) -> None:
     migrate(empty, Names())
     before = lines_of(empty)
-    assert migrate(empty, Names()) == newest_revision()
+    assert migrate(empty, Names()) == newest_revisions()
     assert lines_of(empty) == before
 
 
@@ -152,7 +152,7 @@ def test_a_schema_of_others_stops_it_whole_and_is_named_with_its_owner_and_the_w
         assert words in str(refusal.value)
     assert ("DB_SCHEMA" in str(refusal.value)) == (schema == "schedule_ingest")
     assert "\n" not in str(refusal.value)
-    assert (revision_of(empty), lines_of(empty)) == (None, before)
+    assert (revisions_of(empty), lines_of(empty)) == ((), before)
 
 
 def test_every_schema_of_others_is_named_at_once_and_one_that_is_handed_over_is_used(stranger: str, empty: str) -> None:
@@ -163,7 +163,7 @@ def test_every_schema_of_others_is_named_at_once_and_one_that_is_handed_over_is_
         migrate(empty, Names())
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute("alter schema posts owner to duly_owner; alter schema expense owner to duly_owner")
-    assert migrate(empty, Names()) == newest_revision()
+    assert migrate(empty, Names()) == newest_revisions()
 
 
 @pytest.mark.parametrize("rights", ["", "usage on schema duly", "usage on schema duly, select on duly.alembic_version"])
@@ -174,17 +174,17 @@ def test_who_may_not_go_down_is_told_so_in_one_line(
     with psycopg.connect(empty, autocommit=True) as connection:
         for right in rights.split(", ") if rights else ():
             connection.execute(f"grant {right} to stranger_{worker_id}".encode())
-    error = CommandLine(stranger, tmp_path).error("migrate", "--to", "base")
+    error = CommandLine(stranger, tmp_path).error("migrate", "--to", "engine@base")
     assert isinstance(error, Misconfigured)
     assert str(error).startswith("nothing was changed: permission denied ")
     assert "\n" not in str(error)
-    assert revision_of(empty) == newest_revision()
+    assert revisions_of(empty) == newest_revisions()
 
 
 BROKEN = """
 create schema duly authorization duly_owner;
-create function duly.clock() returns int language sql return 1;
-alter function duly.clock() owner to duly_owner;
+create table duly.orgs ();
+alter table duly.orgs owner to duly_owner;
 """
 
 
@@ -196,11 +196,8 @@ def test_any_other_error_of_the_database_is_one_line_with_the_statement(empty: s
     before = lines_of(empty)
     error = cli.error("migrate")
     assert isinstance(error, Misconfigured)
-    assert str(error) == (
-        'nothing was changed: function "clock" already exists with same argument types, in: '
-        "create function duly.clock() returns timestamptz"
-    )
-    assert (revision_of(empty), lines_of(empty)) == (None, before)
+    assert str(error) == 'nothing was changed: relation "orgs" already exists, in: create table duly.orgs ('
+    assert (revisions_of(empty), lines_of(empty)) == ((), before)
 
 
 def test_a_script_is_taken_apart_at_the_ends_of_its_statements() -> None:
@@ -214,19 +211,23 @@ def test_a_script_is_taken_apart_at_the_ends_of_its_statements() -> None:
 
 
 def test_a_revision_that_is_not_there_is_refused_by_name(empty: str) -> None:
-    with pytest.raises(Misconfigured, match=r"--to 9999: no such revision; use one of 0001_foundation"):
+    with pytest.raises(Misconfigured, match=r"--to 9999: no such revision; use head, engine_0001, .*, posts@base"):
         migrate(empty, Names(), to="9999")
+    with pytest.raises(Misconfigured, match=r"--to base: name the branch, .*; engine@base removes everything"):
+        migrate(empty, Names(), to="base")
 
 
-@pytest.mark.parametrize("to", ["head", "base", "0001_foundation"])
+@pytest.mark.parametrize("to", ["head", "engine@base", "posts_0001"])
 def test_a_database_of_a_newer_duly_is_left_alone(to: str, empty: str) -> None:
     migrate(empty, Names())
     with psycopg.connect(empty, autocommit=True) as connection:
-        connection.execute("update duly.alembic_version set version_num = '9999_future'")
+        connection.execute(
+            "update duly.alembic_version set version_num = '9999_future' where version_num = 'posts_0001'"
+        )
     before = lines_of(empty)
     with pytest.raises(Misconfigured, match=r"9999_future, which this version of duly does not know.*update duly"):
         migrate(empty, Names(), to=to)
-    assert (revision_of(empty), lines_of(empty)) == ("9999_future", before)
+    assert lines_of(empty) == before
 
 
 @pytest.mark.parametrize("file", sorted(compile_migrations()))
@@ -396,11 +397,11 @@ def test_the_scheduler_goes_down_and_up_with_data_in_place(empty: str) -> None:
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute(SCHEDULED)
     before = lines_of(empty, ("duly", "user", "scheduler", "expense"))
-    migrate(empty, Names(), to="0005_ingest")
+    migrate(empty, Names(), to="scheduler@base")
     with psycopg.connect(empty, autocommit=True) as connection:
         assert connection.execute("select to_regclass('scheduler.jobs')").fetchone() == (None,)
         assert connection.execute("select count(*) from duly.outbox").fetchone() == (1,)
-    migrate(empty, Names())
+    migrate(empty, Names(), apps="scheduler")
     assert lines_of(empty, ("duly", "user", "scheduler", "expense")) == before
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute(SCHEDULED)  # the log of before is still there, and nobody gets a number of it

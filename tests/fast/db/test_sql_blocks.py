@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from duly.db.migrations import BRANCHES
 from duly.db.queries import Queries, parse_queries
 from duly.launcher import ROOT
 from duly.verify.invariants import INVARIANTS
@@ -28,6 +29,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 FILES = sorted(PACKAGE.rglob("*.sql"))
 MIGRATIONS = PACKAGE / "db" / "migrations"
 LEASE = "lease.sql"
+RUNNERS = ("run_file", "run_after_functions", "read_file")
 
 # Modules where a statement and its function may be called differently, and why.
 NAMED_OTHERWISE = {
@@ -89,7 +91,10 @@ def readers_of(file: Path, loaders: Sequence[Loader]) -> list[str]:
 
 
 def test_every_file_of_sql_is_read_by_one_module_beside_it(loaders: Sequence[Loader]) -> None:
-    read_elsewhere = {file for file in FILES if file.parent == MIGRATIONS / "sql" or file.name == "invariants.sql"}
+    objects = {file for branch in BRANCHES.values() for file in branch.files()}
+    read_elsewhere = objects | {
+        file for file in FILES if file.parent == MIGRATIONS / "sql" or file.name == "invariants.sql"
+    }
     readers = {file: readers_of(file, loaders) for file in FILES if file not in read_elsewhere}
     assert readers
     offenders = [
@@ -98,11 +103,28 @@ def test_every_file_of_sql_is_read_by_one_module_beside_it(loaders: Sequence[Loa
     assert not offenders, "\n".join(offenders)
 
 
+def test_every_file_of_functions_and_guards_belongs_to_one_branch() -> None:
+    named = [file for branch in BRANCHES.values() for file in branch.files()]
+    assert sorted(named) == sorted(file for file in FILES if file.name in ("functions.sql", "guards.sql"))
+
+
+def test_no_line_of_the_schema_is_longer_than_120_characters() -> None:
+    offenders = [
+        f"{place(file)}:{nth}: {len(line)} characters"
+        for file in FILES
+        if file.name in ("functions.sql", "guards.sql") or file.is_relative_to(PACKAGE / "db")
+        for nth, line in enumerate(file.read_text().splitlines(), 1)
+        if len(line) > 120
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
 def runs_of(file: Path) -> int:
-    """Count the calls that run a migration's file in the revision of its name."""
+    """Count the calls that run a migration's file in the revision of its name, or in the package that runs them all."""
     revision = MIGRATIONS / "versions" / f"{file.name.split('.')[0]}.py"
-    tree = ast.parse(revision.read_text() if revision.exists() else "")
-    calls = [call for call in calls_in(tree) if called(call) == "run_file"]
+    runners = [revision] if revision.exists() else [MIGRATIONS / "__init__.py", MIGRATIONS / "objects.py"]
+    trees = [ast.parse(runner.read_text()) for runner in runners]
+    calls = [call for tree in trees for call in calls_in(tree) if called(call) in RUNNERS]
     return [file.name in texts_in(call) for call in calls].count(True)
 
 

@@ -445,21 +445,20 @@ def indexes(admin: Admin) -> dict[str, str]:
 
 @pytest.fixture
 def before(server: str, worker_id: str) -> Generator[Admin, None, None]:
-    """A database at the revision before the ledger."""
+    """An empty database, which has a schema of another program."""
     databases = TestDatabases(server, f"duly_test_ruling_{worker_id}", template="template0")
-    with databases.clone(worker_id) as dsn:
-        migrate(dsn, Names(), to="0002_outbox")
-        with psycopg.connect(dsn, autocommit=True) as connection:
-            yield connection
+    with databases.clone(worker_id) as dsn, psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("create schema scheduler")
+        yield connection
 
 
 def test_the_old_table_is_known_by_its_columns_carried_over_and_dropped(before: Admin) -> None:
     make_old_jobs(before, "public")
     make_old_jobs(before, "scheduler")
-    migrate(before.info.dsn, Names(), to="0003_ledger")
+    migrate(before.info.dsn, Names(), apps="none")
     assert before.execute("select count(*) from scheduler.jobs").fetchone() == (3,)
-    before.execute("drop table scheduler.jobs")
-    migrate(before.info.dsn, Names())
+    before.execute("drop schema scheduler cascade")
+    migrate(before.info.dsn, Names(), apps="all")
     rows = before.execute("select id::text, status::text, stage, progress, result, last_error_message from ledger.job")
     assert sorted(rows) == [
         (key(1), "queued", "reading", 10, None, None),
@@ -474,7 +473,7 @@ def test_the_old_table_is_known_by_its_columns_carried_over_and_dropped(before: 
 
 def test_a_table_of_the_same_name_and_other_columns_is_left_alone(before: Admin) -> None:
     before.execute("create table public.jobs (id uuid, status text, salary integer)")
-    migrate(before.info.dsn, Names())
+    migrate(before.info.dsn, Names(), apps="none")
     assert before.execute("select count(*) from public.jobs").fetchone() == (0,)
 
 

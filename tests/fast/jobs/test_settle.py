@@ -349,8 +349,8 @@ def test_a_word_stands_for_one_move_only(jobs: JobActions, admin: Admin) -> None
     (key,) = jobs.enqueue(requested_by="anna")
     admin.execute("update ledger.job set status = 'canceled'")
     assert [detail for _, _, detail in jobs.events(key)] == [{"actor": "anna"}, None]
-    admin.execute("update ledger.job set said = '{}'")
-    assert jobs.columns("said") == [None]
+    admin.execute("update ledger.job set event_detail = '{}'")
+    assert jobs.columns("event_detail") == [None]
 
 
 async def test_a_batch_of_every_size_settles_whole(jobs: JobActions, worker: Connection) -> None:

@@ -83,7 +83,7 @@ def test_c1_runtime_roles_own_nothing_and_make_nothing(admin: Admin) -> None:
     "move",
     [
         "update ledger.job set status = 'running', lease_owner = 'me', lease_expires_at = now(), starts = 1",
-        'update ledger.job set said = \'{"actor": "somebody else"}\'',
+        'update ledger.job set event_detail = \'{"actor": "somebody else"}\'',
         "select from ledger.job for update",
         "select ledger.done(array(select id from ledger.job), array['me'], null)",
         "select ledger.fence(id, 'me', 'duly_api') from ledger.job",

@@ -58,10 +58,11 @@ async def test_a_running_job_that_is_asked_to_stop_does_and_is_canceled(jobs: Jo
 
 
 async def test_limits_are_those_of_the_declarations(jobs: JobActions, dsn: str) -> None:
-    jobs.admin.execute("insert into ledger.job_limit (type, most) values ('slow', 7)")
+    jobs.admin.execute("insert into ledger.job_limit (type, max_running) values ('slow', 7)")
     async with working(dsn, job_work()) as worker:
         await jobs.until(lambda: worker.control.is_registered)
-        limits = jobs.admin.execute("select type, most from ledger.job_limit where most is not null").fetchall()
+        query = "select type, max_running from ledger.job_limit where max_running is not null"
+        limits = jobs.admin.execute(query).fetchall()
         kinds = jobs.admin.execute("select kinds from duly.workers").fetchone()
     assert limits == [("greet", 2)]
     assert kinds

@@ -164,7 +164,7 @@ def test_a_role_that_creates_work_in_another_way_may_wake_workers_too(
 
 @pytest.mark.parametrize("channel", ["nobody", 'a"; drop table duly.outbox; --', ""])
 def test_a_channel_that_is_not_there_is_refused_by_name(channel: str, api: Connection) -> None:
-    with pytest.raises(psycopg.errors.UndefinedObject, match="nobody can be woken"):
+    with pytest.raises(psycopg.errors.UndefinedObject, match="cannot wake workers"):
         api.execute("select duly.wake(%s)", [channel])
 
 

@@ -9,7 +9,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from duly.db.embedded import EmbeddedServer
-from duly.db.migrate import newest_revision
+from duly.db.migrate import newest_revisions
 from duly.errors import Unavailable
 from tests.support.locks import wait_until_blocked
 from tests.support.processes import PYTHON, Program, plain_environment
@@ -21,7 +21,7 @@ def run(database: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_from_nothing_to_a_key_that_is_revoked(database: str) -> None:
-    assert json.loads(run(database, "migrate", "--json").stdout) == {"revision": newest_revision()}
+    assert json.loads(run(database, "migrate", "--json").stdout) == {"revisions": list(newest_revisions())}
     assert json.loads(run(database, "orgs", "create", "acme", "--json").stdout)["outcome"] == "created"
     assert json.loads(run(database, "orgs", "create", "acme", "--json").stdout)["outcome"] == "existing"
     assert run(database, "users", "create", "anna", "--zone", "Europe/Stockholm").stdout.startswith("created")
@@ -78,7 +78,7 @@ def test_a_database_without_our_tables_says_what_to_run(home: Path) -> None:
 
 @pytest.mark.lawless
 def test_migrate_goes_down_as_well(database: str) -> None:
-    assert run(database, "migrate", "--to", "base", "--yes").stdout == "duly: the database is at base\n"
+    assert run(database, "migrate", "--to", "engine@base", "--yes").stdout == "duly: the database is at base\n"
     answer = run(database, "migrate", "--to", "nowhere")
     assert answer.returncode == 78
     assert "--to nowhere" in answer.stderr

@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, make_url, text
 from duly.configuration.engine import DEFAULT_PORT, parse_address
 from duly.db.admin import clone_database, drop_database
 from duly.db.embedded import EmbeddedServer
-from duly.db.migrate import newest_revision
+from duly.db.migrate import newest_revisions
 from duly.launcher import ROOT
 from duly.testing import TestDatabases
 from tests.support.postmaster import postmaster_of
@@ -93,7 +93,7 @@ def test_it_says_in_a_few_lines_what_runs_where_and_what_next(home: Path) -> Non
         readme = (ROOT / "README.md").read_text().partition("duly 0.1.0 is up after")[2].splitlines()[1:7]
         assert [line.split()[0] for line in readme] == [line.split()[0] for line in lines[1:]]
         assert f"data in {home}" in lines[1]
-        assert newest_revision() in lines[3]
+        assert ", ".join(newest_revisions()) in lines[3]
         assert "http://127.0.0.1:" in lines[4]
         assert lines[4].endswith("(/v1/jobs, /openapi.json, /healthz, /readyz)")
         assert program.finish(signal.SIGINT) == 0

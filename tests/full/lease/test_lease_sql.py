@@ -1,10 +1,9 @@
-"""Every lease table is held to the conformance tests, and every state machine's triggers are committed."""
+"""Every lease table is held to the conformance tests."""
 
 import ast
 from collections.abc import Iterator
 
 from duly.launcher import ROOT
-from tests.fast.lease.test_lease_sql import MACHINES
 from tests.support.conformance.tables import EVERY_SHAPE, SHAPES
 
 SOURCES = ROOT / "src" / "duly"
@@ -22,22 +21,9 @@ def test_every_file_of_lease_statements_is_held_to_the_conformance_tests() -> No
         assert names in tried, f"{file} has no shape in tests/support/conformance/tables.py"
 
 
-def test_every_state_machine_has_its_triggers_committed() -> None:
-    committed = [file.name.removesuffix(".machine.sql") for file in MACHINES.glob("*.machine.sql")]
-    described = [str(constant_of(call, "name")) for call in calls_of("StateMachine")]
-    assert sorted(committed) == sorted([*described, *(shape.machine.name for shape in TEST_ONLY)])
-
-
 def calls_of(name: str) -> Iterator[ast.Call]:
     """Yield every call of this name in our sources."""
     for file in SOURCES.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
                 yield node
-
-
-def constant_of(call: ast.Call, name: str) -> object:
-    """Return the constant that a call passes as this argument."""
-    (value,) = [argument.value for argument in call.keywords if argument.arg == name]
-    assert isinstance(value, ast.Constant), f"{name} is spelled out where it is given"
-    return value.value

@@ -32,7 +32,7 @@ ASKED = {
 }
 ALWAYS_TOLD = ("duly.transition", "ledger.job_event")  # logs in which every episode writes from its first second
 OURS = "harness-"  # so begin the keys of the harness's own requests
-EXPIRED = ("CRASHED", "the lease ended without a word from its holder")  # it died with its worker, and not by itself
+EXPIRED = ("CRASHED", "lease expired: its holder stopped renewing it")  # it died with its worker, and not by itself
 ENDS = {  # how a handler that ends badly is recorded
     "exit": ("CRASHED", "the child process exited with status 3"),
     "abort": ("CRASHED", "the child process was killed by signal SIGABRT"),

@@ -24,7 +24,7 @@ from tests.support.pooler import find_pgbouncer
 TMPFS_MEGABYTES = 400
 MAX_TRIES = 3  # of a crash point that was not met
 CLOCKS = {"+1h": 3600.0, "-1h": -3600.0}
-ORDINARY = tuple(name for name in FAULTS if name != "migrate down and up")
+ORDINARY = tuple(name for name in FAULTS if name != "apply functions again")
 Steps = Callable[[World, float], None]
 
 
@@ -265,6 +265,6 @@ EPISODES: Mapping[str, Episode] = {
         no_tmpfs,
         on_a_small_disk,
     ),
-    "migrations": Episode("migrations down and up under load", rounds_of("migrate down and up", "kill workers")),
+    "migrations": Episode("migrations under load", rounds_of("apply functions again", "kill workers")),
     "snapshot": Episode("a snapshot held all the while", under_a_held_snapshot),
 }

@@ -569,7 +569,7 @@ SECOND_ROWS = """
 "user".calendars pk_calendars, "user".calendars uq_calendars__token_sha256, "user".users pk_users,
 "user".users uq_users__telegram_id, "user".users uq_users__uid, "user".webhooks pk_webhooks,
 duly.alembic_version alembic_version_pkc, duly.api_keys pk_api_keys, duly.api_keys uq_api_keys__prefix,
-duly.orgs pk_orgs, duly.orgs uq_orgs__name, duly.outbox uq_outbox__dedupe_key,
+duly.orgs pk_orgs, duly.orgs uq_orgs__name, duly.outbox uq_outbox__dedupe_key, duly.schema_object pk_schema_object,
 duly.transition pk_transition, duly.workers pk_workers, expense.expenses pk_expenses,
 expense.expenses uq_expenses__reverses, expense.expenses uq_expenses__source_ref,
 ledger.job idx_job__org_id_idempotency_key, ledger.job_event pk_job_event,
@@ -682,7 +682,7 @@ ATTACKS: Mapping[str, Attack] = {
     "trigger job_runs_remind_at of scheduler.job_runs": Attack(
         "a run inserted by plain SQL is reminded of", run_without_reminder
     ),
-    "trigger job_runs_forget of scheduler.job_runs": Attack("a run is deleted with all of it", delete_partly),
+    "trigger job_runs_delete_key of scheduler.job_runs": Attack("a run is deleted with all of it", delete_partly),
     "trigger jobs_begin_plan of scheduler.jobs": Attack("a new schedule has a plan", add_unplanned),
     "trigger jobs_limits_insert of scheduler.jobs": Attack("more schedules of one person than the limit", hoard),
     "trigger jobs_limits_update of scheduler.jobs": Attack("a beginning too far back", go_far_back),

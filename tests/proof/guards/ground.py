@@ -23,7 +23,7 @@ values (gen_random_uuid(), 'worker-1', 'here', 1, '1', '{}', '{}');
 
 select ledger.enqueue('00000000-0000-0000-0000-00000000000a', 'work', key => 'once');
 select ledger.enqueue('00000000-0000-0000-0000-00000000000b', 'work', key => 'once');
-insert into ledger.job_limit (type, most) values ('work', 5);
+insert into ledger.job_limit (type, max_running) values ('work', 5);
 
 insert into posts.uploads (name, author_id) values ('temp/00000000-0000-0000-0000-000000000001.jpg', 'anna');
 insert into posts.posts (author_id, created_at, updated_at, release_time, daily_key, request_id, image_url)

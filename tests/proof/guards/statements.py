@@ -1,6 +1,6 @@
 """The list of guards in statements, generated: every owner predicate and every SKIP LOCKED, each a change of one file.
 
-Functions that live in the database are found in the migrations that make them.
+Functions that live in the database are in the `functions.sql` of their packages.
 """
 
 import re
@@ -13,7 +13,7 @@ from duly.launcher import ROOT
 
 SOURCES = ROOT / "src" / "duly"
 LOOKING = ("verify", "testing")  # these only look, and nothing is held by them
-NAME = re.compile(r"^-- name: (\w+)|^create function ([\w.]+)", re.MULTILINE)
+NAME = re.compile(r'^-- name: (\w+)|^create (?:or replace )?function ([\w."{}]+)', re.MULTILINE)
 SKIP_LOCKED = re.compile(r" skip locked\b")
 OWNERS = r"(?:\w+\.)?(?:lease_owner|locked_by|settled_by)"
 OWNER = re.compile(rf"(?<=\b(?:and|AND) ){OWNERS} = (?:%\(owner\)s|\w+\.owner)\b")

@@ -315,7 +315,7 @@ async def lose_job(jobs: JobActions) -> tuple[Lease, Lease]:
     return old, new
 
 
-@guards("owner of ledger.done in db/migrations/sql/0003_ledger.up.sql")
+@guards("owner of ledger.done in jobs/functions.sql")
 async def test_whoever_lost_a_job_is_not_done_with_it(jobs: JobActions) -> None:
     old, new = await lose_job(jobs)
     await job_store.settle_done(jobs.worker, [old], [None])
@@ -347,21 +347,21 @@ async def test_whoever_lost_a_job_makes_no_progress_with_it(jobs: JobActions) ->
     assert jobs.columns("stage", "progress") == [(None, None)]
 
 
-@guards("owner of ledger.fence in db/migrations/sql/0003_ledger.up.sql")
+@guards("owner of ledger.fence in jobs/functions.sql")
 async def test_whoever_lost_a_job_gets_no_transaction_for_it(jobs: JobActions) -> None:
     old, _ = await lose_job(jobs)
     async with jobs.worker.transaction():
         assert not await job_store.fence(jobs.worker, old, Names().api)
 
 
-@guards("skip locked of ledger.claim in db/migrations/sql/0003_ledger.up.sql")
+@guards("skip locked of ledger.claim in jobs/functions.sql")
 async def test_a_claim_of_jobs_passes_over_what_is_looked_at(jobs: JobActions) -> None:
     jobs.enqueue(rows=2)
     with looked_at(jobs.admin, "ledger.job"):
         assert len(await jobs.claim(limit=2)) == 1
 
 
-@guards("skip locked of ledger.mark_expired in db/migrations/sql/0003_ledger.up.sql")
+@guards("skip locked of ledger.mark_expired in jobs/functions.sql")
 async def test_a_sweep_of_jobs_passes_over_what_is_looked_at(jobs: JobActions) -> None:
     jobs.enqueue(rows=2)
     await jobs.claim(limit=2)
@@ -370,7 +370,7 @@ async def test_a_sweep_of_jobs_passes_over_what_is_looked_at(jobs: JobActions) -
         assert await jobs.sweep() == 1
 
 
-@guards("skip locked of ledger.redrive in db/migrations/sql/0003_ledger.up.sql")
+@guards("skip locked of ledger.redrive in jobs/functions.sql")
 async def test_a_redrive_passes_over_what_is_looked_at(jobs: JobActions) -> None:
     jobs.enqueue(rows=2, max_attempts=1)
     await jobs.fail(*await jobs.claim(limit=2))
@@ -378,7 +378,7 @@ async def test_a_redrive_passes_over_what_is_looked_at(jobs: JobActions) -> None
         assert len(await jobs.steer(job_store.requeue_dead_letters, DeadLetterFilter(ORG), "anna")) == 1
 
 
-@guards("skip locked of ledger.retain in db/migrations/sql/0003_ledger.up.sql")
+@guards("skip locked of ledger.retain in jobs/functions.sql")
 async def test_retention_of_jobs_passes_over_what_is_looked_at(jobs: JobActions) -> None:
     jobs.enqueue(rows=2)
     await job_store.settle_done(jobs.worker, await jobs.claim(limit=2), [None, None])
@@ -387,7 +387,7 @@ async def test_retention_of_jobs_passes_over_what_is_looked_at(jobs: JobActions)
         assert await job_store.purge(jobs.worker) == 1
 
 
-@guards("skip locked of ledger.is_locked in db/migrations/sql/0003_ledger.up.sql")
+@guards("skip locked of ledger.is_locked in jobs/functions.sql")
 async def test_whoever_asks_about_a_job_does_not_wait_for_whoever_has_it(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     with looked_at(jobs.admin, "ledger.job"):
@@ -448,7 +448,7 @@ async def test_failing_what_waited_too_long_passes_over_what_is_looked_at(admin:
         assert await message_store.fail_unconfigured(worker, OUTBOX, NOT_CONFIGURED, days=7) == 1
 
 
-@guards("skip locked of duly.retain in db/migrations/sql/0002_outbox.up.sql")
+@guards("skip locked of duly.retain in outbox/functions.sql")
 async def test_retention_of_messages_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     admin.execute(HELD["message"].put)
     admin.execute("update duly.outbox set status = 'failed', last_error = 'withdrawn'")
@@ -460,7 +460,7 @@ async def test_retention_of_messages_passes_over_what_is_looked_at(admin: Admin,
 # Posts ----------------------------------------------------------------------------------------------------------------
 
 
-@guards("skip locked of posts.expire_uploads in db/migrations/sql/0004_posts.up.sql")
+@guards("skip locked of posts.expire_uploads in apps/posts/functions.sql")
 async def test_forgetting_uploads_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     admin.execute(
         "insert into posts.uploads (name, author_id) select 'temp/' || gen_random_uuid() || '.jpg', 'anna'"
@@ -472,7 +472,7 @@ async def test_forgetting_uploads_passes_over_what_is_looked_at(admin: Admin, wo
     assert len(gone) == 1
 
 
-@guards("skip locked of posts.retain in db/migrations/sql/0004_posts.up.sql")
+@guards("skip locked of posts.retain in apps/posts/functions.sql")
 async def test_forgetting_answers_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     admin.execute(HELD["post"].put)
     admin.execute(
@@ -484,7 +484,7 @@ async def test_forgetting_answers_passes_over_what_is_looked_at(admin: Admin, wo
         assert await (await worker.execute("select posts.retain(10)")).fetchone() == (1,)
 
 
-@guards("skip locked of posts.retain (2) in db/migrations/sql/0004_posts.up.sql")
+@guards("skip locked of posts.retain (2) in apps/posts/functions.sql")
 async def test_forgetting_minutes_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     admin.execute(
         "insert into posts.intent_minutes select date_trunc('minute', duly.now(), 'UTC'), outcome, 1"
@@ -570,7 +570,7 @@ async def test_superseding_reminders_passes_over_what_is_looked_at(admin: Admin,
     assert sorted(look(admin, "select status from duly.outbox")) == ["failed", "pending"]
 
 
-@guards("skip locked of scheduler.forget_run in db/migrations/sql/0006_scheduler.up.sql")
+@guards("skip locked of scheduler.delete_run_key in apps/scheduler/functions.sql")
 async def test_deleting_a_run_does_not_wait_for_whoever_sends_its_reminder(admin: Admin, worker: Connection) -> None:
     await remind(admin, worker)
     admin.execute("set lock_timeout = '2s'")
@@ -580,7 +580,7 @@ async def test_deleting_a_run_does_not_wait_for_whoever_sends_its_reminder(admin
     assert sorted(look(admin, "select status from duly.outbox")) == ["failed", "pending"]
 
 
-@guards("skip locked of scheduler.cancel_open in db/migrations/sql/0006_scheduler.up.sql")
+@guards("skip locked of scheduler.cancel_open in apps/scheduler/functions.sql")
 async def test_archiving_does_not_wait_for_whoever_sends_a_reminder(admin: Admin, worker: Connection) -> None:
     await remind(admin, worker)
     admin.execute("set lock_timeout = '2s'")
@@ -590,7 +590,7 @@ async def test_archiving_does_not_wait_for_whoever_sends_a_reminder(admin: Admin
     assert sorted(look(admin, "select status from duly.outbox")) == ["failed", "pending"]
 
 
-@guards("skip locked of scheduler.finish_archived in db/migrations/sql/0006_scheduler.up.sql")
+@guards("skip locked of scheduler.finish_archived in apps/scheduler/functions.sql")
 async def test_a_worker_passes_over_the_archived_schedule_that_another_finishes(
     admin: Admin, worker: Connection
 ) -> None:
@@ -602,7 +602,7 @@ async def test_a_worker_passes_over_the_archived_schedule_that_another_finishes(
     assert sorted(look(admin, "select status from scheduler.job_runs")) == ["cancelled", "pending"]
 
 
-@guards("skip locked of scheduler.answer in db/migrations/sql/0006_scheduler.up.sql")
+@guards("skip locked of scheduler.answer in apps/scheduler/functions.sql")
 async def test_an_answer_does_not_wait_for_whoever_sends_the_reminder(admin: Admin, worker: Connection) -> None:
     await remind(admin, worker)
     admin.execute("set lock_timeout = '2s'")
@@ -634,7 +634,7 @@ async def test_whoever_asks_about_a_session_does_not_wait_for_whoever_has_it(adm
     assert sorted(each.is_locked for each in found if each) == [False, True]
 
 
-@guards("skip locked of scheduler.is_locked in db/migrations/sql/0006_scheduler.up.sql")
+@guards("skip locked of scheduler.is_locked in apps/scheduler/functions.sql")
 async def test_whoever_asks_about_a_run_does_not_wait_for_whoever_has_it(admin: Admin, worker: Connection) -> None:
     put_runs(admin)
     admin.execute("set lock_timeout = '2s'")
@@ -644,8 +644,8 @@ async def test_whoever_asks_about_a_run_does_not_wait_for_whoever_has_it(admin: 
 
 
 @guards(
-    "skip locked of duly.is_locked in db/migrations/sql/0007_delivery.up.sql",
-    "skip locked of duly.find_next_message in db/migrations/sql/0007_delivery.up.sql",
+    "skip locked of duly.is_locked in outbox/functions.sql",
+    "skip locked of duly.find_next_message in outbox/functions.sql",
 )
 async def test_whoever_asks_about_a_message_does_not_wait_for_whoever_has_it(admin: Admin, worker: Connection) -> None:
     await remind(admin, worker)

@@ -115,7 +115,7 @@ def check(jobs: JobActions, key: UUID, reason: JobReason, hired: list[Hired], lo
     live = [each for each in hired if each.is_live]
     handlers = [each for each in live if f"ledger:{queue}/{type_}" in each.job_types]
     limit, running = jobs.rows(
-        "select (select most from ledger.job_limit where queue = '*' and type = %s),"
+        "select (select max_running from ledger.job_limit where queue = '*' and type = %s),"
         " (select count(*) from ledger.job where status = 'running' and type = %s)",
         type_,
         type_,

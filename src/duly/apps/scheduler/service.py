@@ -30,13 +30,14 @@ from duly.apps.scheduler.model import (
     to_amount,
 )
 from duly.apps.scheduler.planning import missed_firings
+from duly.apps.scheduler.reasons import describe_reason
 from duly.apps.scheduler.repository import UserScope
 from duly.apps.scheduler.states import RUN_MACHINE
 from duly.db.error_table import translate_errors
 from duly.db.idempotency import create_once
 from duly.db.pool import Pool
 from duly.db.rows import Connection
-from duly.errors import AlreadyAnswered, IllegalMove, InvalidArgument, NotFound
+from duly.errors import AlreadyAnswered, IllegalMove, InvalidArgument, NotFound, RunClosed
 from duly.formatting import format_time
 from duly.lease import timeline
 from duly.outcomes import Created, Creation, Existing
@@ -236,6 +237,9 @@ async def answer_run(pool: Pool, user_id: UserScope, run_id: int, answer: Answer
                 row = await repository.answer(connection, user_id, run_id, with_normalized_amount(answer))
     except AlreadyAnswered as error:
         raise AlreadyAnswered(describe_first_answer(error.receipt or {}, str(error)), error.receipt) from None
+    except RunClosed as error:
+        why = f": {describe_reason(error.reason)}" if error.reason else ""
+        raise RunClosed(f"{error}{why}", error.reason) from None
     receipt = parse_receipt(row["receipt"])
     return Created(receipt) if row["is_new"] else Existing(receipt)
 

@@ -1,74 +1,86 @@
-"""Migrations: each revision runs a file of plain SQL, up or down, in one transaction, as the owner of what it creates.
+"""Migrations: each revision runs files of plain SQL, up or down, in one transaction, as the owner of what it creates.
 
-Alembic keeps the order, and which were applied. In the files, `{worker}` stands for the name of a role, quoted, and
-`{'worker'}` for the same name as a text value; the names come from the settings, and `{ingest}` is DB_SCHEMA.
+    prelude: one migrator at a time, roles, schemas
+    -> revisions: types, tables, indexes      (sql/<branch>_<number>.up.sql)
+    -> functions, guards, policies, grants    (functions.sql and guards.sql of each package; only what changed)
+    -> what is written once with them         (sql/<branch>_<number>.data.sql)
+
+Alembic keeps the order of the revisions, and which were applied.
 """
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import asdict
 
 from alembic import context
-from psycopg import sql
 from sqlalchemy import text
 
-from duly.errors import Misconfigured
-from duly.settings import Settings
-
-DIRECTORY = Path(__file__).parent
-MIGRATION_LOCK = 0x64756C79_6D696772  # "duly" "migr"
-PLACEHOLDER = re.compile(r"\{(')?([a-z]+)(?(1)')\}")
-# A comment, a string, a quoted name, the body of a function: a semicolon inside one of them ends no statement.
-TOKEN = re.compile(
-    r"""--[^\n]*|/\*.*?\*/|'[^']*'|"[^"]*"|(?P<tag>\$[a-z_]*\$).*?(?P=tag)|\bbegin\s+atomic\b.*?\bend\s*(?=;)"""
-    r"""|(?P<end>;)|[^-/'"$;b]+|.""",
-    re.DOTALL | re.IGNORECASE,
+from duly.db.migrations.branches import APPLICATIONS, BRANCHES, schemas_of
+from duly.db.migrations.objects import GRANTS, name_object, schema_values
+from duly.db.migrations.script import (
+    DIRECTORY,
+    MIGRATION_LOCK,
+    Names,
+    fill,
+    names_from_settings,
+    read_file,
+    split_statements,
+    to_array,
 )
-COMMENT = re.compile(r"(?>\s+|--[^\n]*|/\*.*?\*/)*+", re.DOTALL)
+
+__all__ = [
+    "APPLICATIONS",
+    "BASE_FUNCTIONS",
+    "BRANCHES",
+    "DIRECTORY",
+    "Names",
+    "drop_functions",
+    "fill",
+    "names_from_settings",
+    "prelude",
+    "read_file",
+    "run_after_functions",
+    "run_base_functions",
+    "run_file",
+    "run_script",
+    "split_statements",
+]
+
+BASE_FUNCTIONS = DIRECTORY.parent / "functions.sql"
+CREATE_SCHEMA = "create schema if not exists {schema} authorization {owner};\n"
 
 
-@dataclass(frozen=True)
-class Names:
-    """The names that differ between installations: of the four roles, and of the schema of the ingest tables."""
-
-    owner: str = "duly_owner"
-    worker: str = "duly_worker"
-    api: str = "duly_api"
-    readonly: str = "duly_readonly"
-    ingest: str = "schedule_ingest"
-
-
-def names_from_settings(settings: Settings) -> Names:
-    """Return the names that these settings give."""
-    return Names(
-        settings.owner_role, settings.worker_role, settings.api_role, settings.readonly_role, settings.db_schema
-    )
-
-
-def fill(statements: str, values: Mapping[str, str]) -> str:
-    """Replace each placeholder in the statements by its name or value, quoted."""
-
-    def quote(placeholder: re.Match[str]) -> str:
-        value = values[placeholder[2]]
-        return sql.Literal(value).as_string(None) if placeholder[1] else sql.Identifier(value).as_string(None)
-
-    return PLACEHOLDER.sub(quote, statements)
-
-
-def prelude(roles: Names) -> str:
-    """Return the statements that every migration begins with."""
-    values = {**asdict(roles), "lock": str(MIGRATION_LOCK)}
-    return fill((DIRECTORY / "prelude.sql").read_text().rstrip(";\n"), values)
+def prelude(names: Names, branches: Iterable[str]) -> str:
+    """Return the statements that every migration begins with; the schemas of these branches are created."""
+    schemas = schemas_of(branches, names)
+    values = {**asdict(names), "lock": str(MIGRATION_LOCK), "schemas": to_array(schemas)}
+    opening = fill(read_file("prelude.sql"), values)
+    created = "".join(fill(CREATE_SCHEMA, {**values, "schema": schema}) for schema in schemas)
+    return opening + "\n" + created + fill(read_file("become_owner.sql"), values)
 
 
 def run_file(name: str) -> None:
     """Run one file of the `sql` directory in the current migration."""
-    roles: Names = context.config.attributes["roles"]
-    file = DIRECTORY / "sql" / name
-    if not file.exists():
-        raise Misconfigured(f"{file} is missing: write the SQL of this revision there, even if it is empty")
-    run_script(fill(file.read_text(), asdict(roles)))
+    names: Names = context.config.attributes["roles"]
+    run_script(fill(read_file(name), asdict(names)))
+
+
+def run_after_functions(name: str) -> None:
+    """Run one file of the `sql` directory at the end of the migration, when functions and guards are there."""
+    context.config.attributes.setdefault("after_functions", []).append(name)
+
+
+def run_base_functions() -> None:
+    """Create the functions that defaults and checks of tables call."""
+    names: Names = context.config.attributes["roles"]
+    for statement in split_statements(fill(BASE_FUNCTIONS.read_text(), asdict(names))):
+        if name_object(statement) != GRANTS:
+            run_script(statement)
+
+
+def drop_functions(branch: str) -> None:
+    """Drop the functions of a branch that nothing depends on."""
+    names: Names = context.config.attributes["roles"]
+    run_script(fill(read_file("drop_functions.sql"), schema_values(names, [branch])))
 
 
 def run_script(script: str) -> None:
@@ -78,13 +90,3 @@ def run_script(script: str) -> None:
             context.execute(text(statement.replace(":", r"\:")))  # a colon is part of the SQL here, not a parameter
         else:
             context.get_bind().exec_driver_sql(statement, execution_options={"no_parameters": True})
-
-
-def split_statements(script: str) -> Iterator[str]:
-    """Split a script into statements, each with the comment before it."""
-    start = 0
-    for token in TOKEN.finditer(script + ";"):
-        if token["end"]:
-            statement, start = script[start : token.start()].strip(), token.end()
-            if not COMMENT.fullmatch(statement):
-                yield statement

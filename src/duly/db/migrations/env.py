@@ -1,84 +1,109 @@
 """Alembic's entry point: `duly migrate` passes a connection; under `alembic` it opens one itself."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from alembic import context
+from alembic import command, context
+from alembic.runtime.migration import MigrationContext, MigrationStep
 from sqlalchemy import Connection, text
 
 from duly.db.location import open_database
-from duly.db.metadata import tables_for_installation
-from duly.db.migrate import direct_dsn, list_tables, migration_transaction
-from duly.db.migrations import Names, fill, names_from_settings, prelude, run_script
-from duly.db.migrations.autogenerate import write_files
+from duly.db.migrate import direct_dsn, installed_branches, migration_transaction, targets_for
+from duly.db.migrations import BRANCHES, Names, fill, names_from_settings, prelude, read_file, run_script
+from duly.db.migrations.objects import forget_statement, known_hashes_query, update_statements
 from duly.settings import load_settings
 
 SHOW_REVISION = "grant select on duly.alembic_version to {worker}, {api}, {readonly}"  # `duly doctor` reads it
-OPTIONS: dict[str, Any] = {
-    "version_table_schema": "duly",
-    "include_schemas": True,
-    "transaction_per_migration": False,
-    "compare_type": True,
-    "process_revision_directives": write_files,
-}
+OPTIONS: dict[str, Any] = {"version_table_schema": "duly", "transaction_per_migration": False}
+ALL_HEADS = ("head", "heads")  # `alembic upgrade head` means every branch, although there are several heads
 
 
-def run(connection: Connection, roles: Names) -> None:
+def run(connection: Connection, names: Names) -> None:
     """Migrate through this connection, in the one transaction it has open; commands that only read change nothing."""
-    tables = list_tables(connection.connection.driver_connection, roles)  # pyright: ignore[reportArgumentType]
-    default = connection.dialect.default_schema_name
-    is_compared = roles.ingest != default and tables.get((roles.ingest, "capture_session"), True)
-    context.configure(
-        connection=connection,
-        target_metadata=tables_for_installation(roles.ingest if is_compared else None),
-        include_name=include_own_tables(tables),
-        **OPTIONS,
-    )
+    targets = find_targets(connection, names)
+    context.configure(connection=connection, **OPTIONS, **upgrade_to(targets))
     if context.get_context().opts.get("dont_mutate"):  # `alembic current`
         context.run_migrations()
         return
-    run_script(prelude(roles))
+    run_script(prelude(names, branches_of(targets)))
     with context.begin_transaction():
         context.run_migrations()
-        context.execute(text(fill(SHOW_REVISION, asdict(roles))))
+        installed = installed_branches(context.get_context().get_current_heads())
+        for branch in installed:
+            known = {row[0]: row[1] for row in connection.exec_driver_sql(known_hashes_query(branch))}
+            run_statements(update_statements(branch, names, known))
+        run_script(forget_statement(installed))
+        finish(names)
 
 
-def include_own_tables(tables: Mapping[tuple[str, str], bool]) -> Callable[..., bool]:
-    """Build the filter of the tables to compare: those of duly's owner, not others in the same schemas.
-
-    The default schema, which has no name here, is not compared either, even where DB_SCHEMA names it.
-    """
-    owned = {table for table, is_owned in tables.items() if is_owned}
-    schemas = {schema for schema, _ in owned}
-
-    def is_compared(name: str | None, object_type: str, parents: Mapping[str, str | None]) -> bool:
-        if object_type == "schema":
-            return name in schemas
-        return object_type != "table" or (parents["schema_name"], name) in owned
-
-    return is_compared
-
-
-def print_sql(roles: Names) -> None:
+def print_sql(names: Names) -> None:
     """Print the SQL of a migration instead of running it."""
+    targets = find_targets(None, names)
     context.configure(
-        dialect_name="postgresql", dialect_opts={"paramstyle": "named"}, output_buffer=sys.stdout, **OPTIONS
+        dialect_name="postgresql",
+        dialect_opts={"paramstyle": "named"},
+        output_buffer=sys.stdout,
+        **OPTIONS,
+        **upgrade_to(targets),
     )
     with context.begin_transaction():
-        run_script(prelude(roles))
+        run_script(prelude(names, branches_of(targets)))
         context.run_migrations()
-        context.execute(text(fill(SHOW_REVISION, asdict(roles))))
+        for branch in branches_of(targets):
+            run_statements(update_statements(branch, names, {}))
+        finish(names)
+
+
+def find_targets(connection: Connection | None, names: Names) -> Sequence[str]:
+    """Return the revisions to upgrade to: those given by `duly migrate`, or every head; none for other commands."""
+    if given := attributes.get("targets"):
+        return given
+    options = context.config.cmd_opts
+    if options and options.cmd[0] is command.upgrade and options.revision in ALL_HEADS:
+        return targets_for(connection, names, "all")
+    return ()
+
+
+def branches_of(targets: Sequence[str]) -> Sequence[str]:
+    """List the branches of these revisions, the engine always among them."""
+    named = [context.script.get_revision(target).branch_labels for target in targets]
+    return [branch for branch in BRANCHES if branch == "engine" or any(branch in labels for labels in named)]
+
+
+def upgrade_to(targets: Sequence[str]) -> Mapping[str, Any]:
+    """Return the option that makes Alembic upgrade to several revisions at once."""
+
+    def steps(current: Any, _context: MigrationContext) -> list[MigrationStep]:
+        script = context.script
+        found = [list(script.iterate_revisions(target, current, implicit_base=True)) for target in targets]
+        ordered = dict.fromkeys(each for several in found for each in reversed(several))
+        return [MigrationStep.upgrade_from_script(script.revision_map, each) for each in ordered]
+
+    return {"fn": steps} if targets else {}
+
+
+def run_statements(statements: Any) -> None:
+    """Run statements one after the other."""
+    for statement in statements:
+        run_script(statement)
+
+
+def finish(names: Names) -> None:
+    """Run what needs the functions and guards, and let our roles see the revision."""
+    for name in attributes.get("after_functions", ()):
+        run_script(fill(read_file(name), asdict(names)))
+    context.execute(text(fill(SHOW_REVISION, asdict(names))))
 
 
 attributes = context.config.attributes
-roles: Names = attributes.setdefault("roles", names_from_settings(load_settings()))
+names: Names = attributes.setdefault("roles", names_from_settings(load_settings()))
 if context.is_offline_mode():
-    print_sql(roles)
+    print_sql(names)
 elif given_connection := attributes.get("connection"):
-    run(given_connection, roles)
+    run(given_connection, names)
 else:
     settings = load_settings()
     with open_database(settings) as database, migration_transaction(direct_dsn(settings, database)) as connection:
-        run(connection, roles)
+        run(connection, names)

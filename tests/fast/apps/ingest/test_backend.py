@@ -286,8 +286,12 @@ def test_the_files_for_supabase_apply_beside_the_backend(owners: Site, server: s
         try:
             owners.owner.execute("grant usage on schema schedule_ingest to anon")
             before = fingerprint(owners.owner, (owners.schema,))
-            for text in compile_migrations(Names(*our_roles(worker_id))).values():
+            *ours, ingest = compile_migrations(Names(*our_roles(worker_id))).values()
+            for text in ours:
                 owners.owner.execute(text.encode())
+            with pytest.raises(psycopg.errors.DuplicateTable, match="a backend owns it"):
+                owners.owner.execute(ingest.encode())
+            owners.owner.execute("reset role")
             assert fingerprint(owners.owner, (owners.schema,)) == before
             assert "anon" not in str(fingerprint(owners.owner, ("duly", "user", "ledger", "posts")))
         finally:

@@ -1,20 +1,18 @@
 """The transitions of a capture session, what is immutable, and the SQL that enforces both."""
 
 import itertools
-from dataclasses import asdict
 
 import psycopg
 import pytest
 from psycopg import errors
 
-from duly.apps.ingest.states import CAPTURE_MACHINE, capture_machine
-from duly.db.migrations import DIRECTORY, Names, fill
-from duly.lease.state_machine import ILLEGAL_MOVE, render_state_machine
-from duly.outbox.states import NOTIFICATION_MACHINE, notification_machine
+from duly.apps.ingest.states import CAPTURE_MACHINE
+from duly.lease.state_machine import ILLEGAL_MOVE
+from duly.outbox.states import NOTIFICATION_MACHINE
 from duly.verify import compare
 from duly.verify.contract import contract_lines
-from tests.support.golden import GOLDEN, check_golden
-from tests.support.ingest.actions import LEASE, SCHEMA, Admin, CaptureActions
+from tests.support.golden import GOLDEN
+from tests.support.ingest.actions import LEASE, Admin, CaptureActions
 
 STATEMENTS = GOLDEN / "lease"
 STATES = ("pending", "processing", "done", "failed")
@@ -220,17 +218,6 @@ def test_what_is_given_as_data_is_an_object_with_its_time(payload: str, given_at
 # The SQL --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_triggers_of_the_machine_are_the_committed_ones() -> None:
-    check_golden(STATEMENTS / "capture.machine.sql", render_state_machine(CAPTURE_MACHINE) + "\n")
-
-
-@pytest.mark.parametrize("schema", [SCHEMA, "rota"])
-def test_the_migration_of_ingest_holds_the_triggers_of_its_machine(schema: str) -> None:
-    """A migration is frozen text: a change of the state machine needs another migration, which is named here."""
-    text = (DIRECTORY / "sql" / "0005_ingest.up.sql").read_text()
-    assert render_state_machine(capture_machine(schema)) in fill(text, asdict(Names(ingest=schema)))
-
-
 def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:
     table = "schedule_ingest.capture_session.state"
     drawn = {f"begin {table} {first}" for first in CAPTURE_MACHINE.initial}
@@ -239,11 +226,6 @@ def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:
     drawn |= {f"begin {table} {first}" for first in NOTIFICATION_MACHINE.initial}
     drawn |= {f"edge {table} {one} -> {two}" for one, all_ in NOTIFICATION_MACHINE.edges.items() for two in all_}
     assert {line for line in contract_lines("ingest") if line.startswith(("begin ", "edge "))} == drawn
-
-
-def test_the_migration_of_delivery_holds_the_triggers_of_its_machine() -> None:
-    text = (DIRECTORY / "sql" / "0007_delivery.up.sql").read_text()
-    assert render_state_machine(notification_machine("here")) in fill(text, asdict(Names(ingest="here")))
 
 
 def test_a_fresh_database_is_what_the_contract_says(database: str) -> None:

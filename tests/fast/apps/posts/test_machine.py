@@ -10,11 +10,11 @@ from psycopg.conninfo import make_conninfo
 
 from duly.apps.posts.model import PostStatus
 from duly.apps.posts.states import POST_MACHINE
-from duly.db.migrations import DIRECTORY, Names
-from duly.lease.state_machine import ILLEGAL_MOVE, render_state_machine
+from duly.db.migrations import Names
+from duly.lease.state_machine import ILLEGAL_MOVE
 from duly.verify import compare
 from duly.verify.contract import contract_lines
-from tests.support.golden import GOLDEN, check_golden
+from tests.support.golden import GOLDEN
 from tests.support.posts.actions import HOURS, Admin, PostActions
 
 STATEMENTS = GOLDEN / "lease"
@@ -202,15 +202,6 @@ def test_a_client_edits_the_caption_and_nothing_else(posts: PostActions, admin: 
             with pytest.raises(errors.InsufficientPrivilege):
                 api.execute(f"update posts.posts set {column} = {column}".encode())
     assert posts.path(key) == ["PENDING", "PENDING"]
-
-
-def test_the_triggers_of_the_machine_are_the_committed_ones() -> None:
-    check_golden(STATEMENTS / "post.machine.sql", render_state_machine(POST_MACHINE) + "\n")
-
-
-def test_the_migration_of_posts_holds_the_triggers_of_its_machine() -> None:
-    """A migration is frozen text: whoever changes the machine writes another migration, and names it here."""
-    assert render_state_machine(POST_MACHINE) in (DIRECTORY / "sql" / "0004_posts.up.sql").read_text()
 
 
 def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:

@@ -7,10 +7,9 @@ import pytest
 from psycopg import errors
 
 from duly.apps.scheduler.model import Action, RunStatus
-from duly.apps.scheduler.states import RUN_MACHINE, SCHEDULE_MACHINE
-from duly.db.migrations import DIRECTORY
+from duly.apps.scheduler.states import RUN_MACHINE
 from duly.errors import InvalidArgument, KeyReused
-from duly.lease.state_machine import ILLEGAL_MOVE, render_state_machine
+from duly.lease.state_machine import ILLEGAL_MOVE
 from duly.outcomes import Created, Existing
 from tests.support.scheduler.actions import MONTHLY, ScheduleActions
 
@@ -132,10 +131,3 @@ async def test_the_contracts_seed_can_be_written_by_hand(schedules: ScheduleActi
     assert schedules.rows("select name, channel, status, advance_minutes from scheduler.jobs") == [
         ("YouTube 订阅", "telegram", "active", 0)
     ]
-
-
-def test_the_migration_contains_the_triggers_of_the_state_machines() -> None:
-    """A migration is frozen: a changed state machine needs another migration, which is named here."""
-    text = (DIRECTORY / "sql" / "0006_scheduler.up.sql").read_text()
-    assert render_state_machine(SCHEDULE_MACHINE) in text
-    assert render_state_machine(RUN_MACHINE) in text

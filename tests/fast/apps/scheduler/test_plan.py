@@ -239,10 +239,10 @@ async def test_archiving_cancels_open_runs_and_withdraws_their_messages(schedule
     await schedules.remind()
     assert schedules.runs("status") == ["sent", "pending", "pending", "pending"]  # the second waits in the outbox
     await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ARCHIVED)
-    assert set(schedules.runs("status || ': ' || reason")) == {"cancelled: the schedule was archived"}
+    assert set(schedules.runs("status || ': ' || reason")) == {"cancelled: ARCHIVED"}
     assert schedules.rows("select status, last_error from duly.outbox order by created_at") == [
         ("sent", None),
-        ("failed", "the schedule was archived"),
+        ("failed", "ARCHIVED"),
     ]
     schedules.advance_clock(days=1)
     await schedules.run_cycle()

@@ -263,7 +263,7 @@ async def test_archiving_returns_after_one_batch_and_a_worker_cancels_the_rest(s
             more = await schedules.work.run_unleased(schedules.worker)
     assert schedules.one(left, schedule.id) == 0
     reasons = schedules.rows("select distinct status, reason from scheduler.job_runs where job_id = %s", schedule.id)
-    assert reasons == [(RunStatus.CANCELLED, "the schedule was archived")]
+    assert reasons == [(RunStatus.CANCELLED, "ARCHIVED")]
 
 
 def test_the_limits_of_the_database_are_those_of_the_code(schedules: ScheduleActions) -> None:

@@ -1,0 +1,774 @@
+-- The functions of the scheduler and of the expenses.
+
+create or replace trigger is_append_only before update or delete on expense.expenses
+    for each row execute function duly.refuse_change();
+create or replace trigger is_not_emptied before truncate on expense.expenses
+    for each statement execute function duly.refuse_change();
+
+-- Schedules -----------------------------------------------------------------------------------------------------------
+-- The first eleven columns are the contract's; what follows them is ours.
+
+create or replace function scheduler.tg_set_updated_at() returns trigger
+    language plpgsql
+    as $$
+begin
+    new.updated_at := duly.clock();
+    return new;
+end
+$$;
+comment on function scheduler.tg_set_updated_at() is 'Sets updated_at, whatever the caller wrote.';
+create or replace trigger trg_jobs__upd before update on scheduler.jobs
+    for each row execute function scheduler.tg_set_updated_at();
+
+-- Limits: what one person, or one schedule, may make the database keep ------------------------------------------------
+
+create or replace function scheduler.limits(out max_pending_runs int, out max_schedules int, out max_past_years int)
+    language sql immutable parallel safe
+    as $$ select 2000, 200, 10 $$;
+comment on function scheduler.limits() is
+    'Pending runs of a schedule, schedules of a person that are not archived, and years that first_run_at may lie '
+    'back.';
+
+create or replace function scheduler.check_schedule_limits() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    bound record;
+begin
+    select * into bound from scheduler.limits();
+    if new.first_run_at < duly.now() - make_interval(years => bound.max_past_years) then
+        raise exception 'first_run_at: may lie at most % years back, not at %', bound.max_past_years, new.first_run_at
+            using errcode = 'check_violation', constraint = 'ck_jobs__first_run_at';
+    end if;
+    if tg_op = 'UPDATE' then
+        return null;
+    end if;
+    -- Requests of one person wait for each other here, so that two cannot both take the last place.
+    perform pg_advisory_xact_lock(hashtextextended('scheduler.jobs of ' || new.user_id, 0));
+    if bound.max_schedules < (
+        select count(*) from scheduler.jobs as j where j.user_id = new.user_id and j.status <> 'archived'
+    ) then
+        raise exception 'person % has % schedules, which is the limit', new.user_id, bound.max_schedules
+            using errcode = 'DU010', hint = 'archive one that is no longer needed';
+    end if;
+    return null;
+end
+$$;
+comment on function scheduler.check_schedule_limits() is
+    'A person has a limited number of schedules, and none begins longer ago than the limit. DU010 at the limit.';
+create or replace trigger jobs_limits_insert after insert on scheduler.jobs
+    for each row execute function scheduler.check_schedule_limits();
+create or replace trigger jobs_limits_update after update on scheduler.jobs
+    for each row when (new.first_run_at < old.first_run_at) execute function scheduler.check_schedule_limits();
+create or replace trigger trg_job_runs__upd before update on scheduler.job_runs
+    for each row execute function scheduler.tg_set_updated_at();
+
+create or replace function scheduler.write_run_key() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    insert into scheduler.job_run_keys (job_run_id, job_id, period_key, scheduled_at)
+    values (new.id, new.job_id, new.period_key, new.scheduled_at);
+    return new;
+end
+$$;
+comment on function scheduler.write_run_key() is
+    'Writes a run''s key before the run: a second run of a period is refused.';
+create or replace trigger job_runs_key before insert on scheduler.job_runs
+    for each row execute function scheduler.write_run_key();
+
+create or replace function scheduler.fill_remind_at() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    select new.scheduled_at - make_interval(mins => j.advance_minutes) into new.remind_at
+    from scheduler.jobs as j
+    where j.id = new.job_id and j.status <> 'archived';
+    return new;
+end
+$$;
+comment on function scheduler.fill_remind_at() is
+    'A run inserted without remind_at is reminded of advance_minutes before scheduled_at; of an archived schedule, '
+    'never.';
+create or replace trigger job_runs_remind_at before insert on scheduler.job_runs
+    for each row when (new.remind_at is null) execute function scheduler.fill_remind_at();
+
+create or replace function scheduler.delete_run_key() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    -- make_partition moves rows between partitions: their keys stay.
+    if current_setting('scheduler.is_moving_rows', true) = 'on' then
+        return null;
+    end if;
+    delete from scheduler.job_run_keys as k where k.job_run_id = old.id;
+    if old.reminder_id is not null then
+        with unsent as (
+            select o.id from duly.outbox as o
+            where o.id = old.reminder_id and o.status = 'pending'
+            for update skip locked
+        )
+        update duly.outbox as o set status = 'failed', last_error = 'its run was deleted before it was sent'
+        where o.id in (select id from unsent);
+    end if;
+    return null;
+end
+$$;
+comment on function scheduler.delete_run_key() is
+    'Deleting a run deletes its key, and by the foreign keys its reminders and confirmations; an unsent message is '
+    'withdrawn.';
+create or replace trigger job_runs_delete_key after delete on scheduler.job_runs
+    for each row execute function scheduler.delete_run_key();
+
+create or replace function scheduler.check_run_limits() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    bound constant int := (select l.max_pending_runs from scheduler.limits() as l);
+    crowded bigint;
+begin
+    select j.job_id into crowded
+    from (select distinct m.job_id from moved as m) as j
+    cross join lateral (
+        select count(*) as pending
+        from (
+            select from scheduler.job_runs as r where r.job_id = j.job_id and r.status = 'pending' limit bound + 1
+        ) as bounded
+    ) as counted
+    where counted.pending > bound
+    limit 1;
+    if found then
+        raise exception 'schedule % has more than % pending runs, which is the limit', crowded, bound
+            using errcode = 'DU010', hint = 'start a worker that reminds of them: duly worker --only scheduler,outbox';
+    end if;
+    return null;
+end
+$$;
+comment on function scheduler.check_run_limits() is
+    'A schedule has a limited number of pending runs. DU010 at the limit.';
+create or replace trigger job_runs_limits after insert on scheduler.job_runs
+    referencing new table as moved
+    for each statement execute function scheduler.check_run_limits();
+create or replace trigger trg_reminders__upd before update on scheduler.reminders
+    for each row execute function scheduler.tg_set_updated_at();
+create or replace trigger trg_confirmations__upd before update on scheduler.confirmations
+    for each row execute function scheduler.tg_set_updated_at();
+
+create or replace function expense.check_reversal() returns trigger
+    language plpgsql
+    as $$
+begin
+    if not exists (
+        select from expense.expenses as e
+        where e.id = new.reverses and e.reverses is null and e.amount = -new.amount
+            and (e.user_id, e.currency) = (new.user_id, new.currency)
+    ) then
+        raise exception 'entry % cannot be reversed so: the same person, currency and amount, and no reversal itself',
+            new.reverses using errcode = 'check_violation', constraint = 'ck_expenses__reverses';
+    end if;
+    return new;
+end
+$$;
+comment on function expense.check_reversal() is 'A reversal cancels exactly one entry, in full.';
+create or replace trigger expenses_reversal before insert on expense.expenses
+    for each row when (new.reverses is not null) execute function expense.check_reversal();
+
+create or replace function scheduler.watch_partition(part regclass) returns void
+    language plpgsql set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    -- A statement that names the partition itself fires the triggers of the partition, not those of the whole table.
+    execute format('create trigger job_runs_timeline_insert after insert on %s referencing new table as moved'
+        ' for each statement execute function scheduler.job_runs_timeline()', part);
+    execute format('create trigger job_runs_timeline_update after update on %s referencing new table as moved'
+        ' for each statement execute function scheduler.job_runs_timeline()', part);
+    execute format('create trigger job_runs_limits after insert on %s referencing new table as moved'
+        ' for each statement execute function scheduler.check_run_limits()', part);
+end
+$$;
+comment on function scheduler.watch_partition(regclass) is
+    'Log and limit what is written into a partition directly, too.';
+
+create or replace function scheduler.make_partition(month date) returns boolean
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' set lock_timeout = '3s'
+    as $$
+declare
+    first_at constant timestamptz := date_trunc('month', month::timestamp) at time zone 'UTC';
+    end_at constant timestamptz := (date_trunc('month', month::timestamp) + interval '1 month') at time zone 'UTC';
+    part constant text := 'job_runs_' || to_char(first_at, 'YYYY_MM');
+begin
+    perform pg_advisory_xact_lock(hashtextextended('scheduler.make_partition', 0));
+    if to_regclass('scheduler.' || quote_ident(part)) is not null then
+        return false;
+    end if;
+    if end_at <= duly.now() and exists (
+        select
+        from scheduler.job_run_keys as k
+        where k.scheduled_at >= first_at and k.scheduled_at < end_at and not exists (
+            select from scheduler.job_runs_default as r where r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
+        )
+    ) then
+        raise exception 'the month % was dropped, and its periods do not come again', to_char(first_at, 'YYYY-MM')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    -- Locked in the order in which a change of a schedule locks, so that there is no deadlock.
+    lock table scheduler.jobs in share row exclusive mode;
+    execute format(
+        'create table scheduler.%I (like scheduler.job_runs including defaults including constraints)', part
+    );
+    if exists (
+        select from scheduler.job_runs_default as r where r.scheduled_at >= first_at and r.scheduled_at < end_at
+    ) then
+        perform set_config('scheduler.is_moving_rows', 'on', true);
+        execute format('with moved as (delete from scheduler.job_runs_default as r'
+            ' where r.scheduled_at >= $1 and r.scheduled_at < $2 returning *)'
+            ' insert into scheduler.%I select * from moved', part) using first_at, end_at;
+        perform set_config('scheduler.is_moving_rows', '', true);
+    end if;
+    execute format('alter table scheduler.job_runs attach partition scheduler.%I for values from (%L) to (%L)',
+        part, first_at, end_at);
+    perform scheduler.watch_partition(('scheduler.' || quote_ident(part))::regclass);
+    return true;
+end
+$$;
+comment on function scheduler.make_partition(date) is
+    'Create the partition of the UTC month of this day and move its rows there; false if it exists.';
+
+create or replace function scheduler.ensure_partitions(ahead int default 3) returns int
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
+    as $$
+declare
+    month date;
+    made int := 0;
+begin
+    if ahead is null or ahead not between 0 and 120 then
+        raise exception 'partitions are made for 0 to 120 months ahead, not %', coalesce(ahead::text, 'null')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    for months in 0..ahead loop
+        month := (duly.now() + make_interval(months => months))::date;
+        if to_regclass('scheduler.job_runs_' || to_char(month, 'YYYY_MM')) is null
+            and scheduler.make_partition(month) then
+            made := made + 1;
+        end if;
+    end loop;
+    return made;
+end
+$$;
+comment on function scheduler.ensure_partitions(int) is
+    'Create the missing partitions of this month and the next ones; return how many.';
+
+-- What becomes of runs when their schedule is changed -----------------------------------------------------------------
+-- Any change, by any program. A planner that holds the plan loses its lease.
+
+create or replace function scheduler.take_back_runs(job bigint, why text) returns void
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    ids bigint[];
+    earliest timestamptz;
+begin
+    select array_agg(o.id), min(o.scheduled_at) into ids, earliest from (
+        select r.id, r.scheduled_at
+        from scheduler.job_runs as r
+        where r.job_id = job and r.status = 'pending' and r.remind_at > duly.now()
+        order by r.id
+        for update
+    ) as o;
+    if ids is null then
+        return;
+    end if;
+    -- The log keeps the run; its period is free for another, because no reminder was sent.
+    update scheduler.job_runs as r set status = 'cancelled', reason = why
+    where r.id = any (ids) and r.scheduled_at >= earliest;
+    delete from scheduler.job_runs as r where r.id = any (ids) and r.scheduled_at >= earliest;
+    update scheduler.job_plans as p
+    set planned_until = least(p.planned_until, earliest - interval '1 microsecond')
+    where p.job_id = job;
+end
+$$;
+comment on function scheduler.take_back_runs(bigint, text) is
+    'Delete the pending runs of a schedule whose reminders are not due yet.';
+
+create or replace function scheduler.cancel_open(job bigint, why text, batch int) returns int
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    ids bigint[];
+    messages uuid[];
+    earliest timestamptz;
+begin
+    select array_agg(o.id), array_agg(o.reminder_id), min(o.scheduled_at) into ids, messages, earliest from (
+        select r.id, r.scheduled_at, r.reminder_id
+        from scheduler.job_runs as r
+        where r.job_id = job and r.status in ('pending', 'sent', 'snoozed')
+        limit batch
+        for no key update
+    ) as o;
+    if ids is null then
+        return 0;
+    end if;
+    with unsent as (
+        select o.id from duly.outbox as o where o.status = 'pending' and o.id = any (messages) for update skip locked
+    )
+    update duly.outbox as o set status = 'failed', last_error = why where o.id in (select id from unsent);
+    update scheduler.job_runs as r set status = 'cancelled', reason = why
+    where r.id = any (ids) and r.scheduled_at >= earliest and r.status in ('pending', 'sent', 'snoozed');
+    return cardinality(ids);
+end
+$$;
+comment on function scheduler.cancel_open(bigint, text, int) is
+    'Cancel open runs of a schedule, at most batch, and withdraw their unsent messages; return how many.';
+
+create or replace function scheduler.finish_archived(batch int default 500) returns int
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    job bigint;
+    cancelled int;
+begin
+    select p.job_id into job
+    from scheduler.job_plans as p
+    where p.is_closing
+    order by p.job_id
+    limit 1
+    for update skip locked;
+    if not found then
+        return 0;
+    end if;
+    cancelled := scheduler.cancel_open(job, 'ARCHIVED', batch);
+    if cancelled < batch then
+        update scheduler.job_plans as p set is_closing = false where p.job_id = job;
+    end if;
+    return greatest(cancelled, 1);
+end
+$$;
+comment on function scheduler.finish_archived(int) is
+    'Cancel the next open runs of an archived schedule, at most batch; 0 if there are none.';
+
+create or replace function scheduler.begin_plan() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    insert into scheduler.job_plans (job_id, plan_at)
+    values (new.id, case when new.status = 'active' then duly.now() end);
+    return null;
+end
+$$;
+comment on function scheduler.begin_plan() is 'Every new schedule is planned at once.';
+create or replace trigger jobs_begin_plan after insert on scheduler.jobs
+    for each row execute function scheduler.begin_plan();
+
+create or replace function scheduler.change_plan() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    -- First the plan itself, so that no planner goes on with what was.
+    update scheduler.job_plans as p
+    set state = 'waiting', lease_owner = null, lease_expires_at = null, starts = 0, last_error = null,
+        plan_at = case when new.status = 'active' then duly.now() end,
+        paused_at = case when old.status = 'active' and new.status = 'paused' then duly.now() else p.paused_at end,
+        skip_before = case
+            when old.status = 'paused' and new.status = 'active' then duly.now() else p.skip_before
+        end
+    where p.job_id = new.id;
+    if new.status = 'archived' then
+        -- One batch at once, which is all of nearly every schedule; a worker cancels the rest.
+        if scheduler.cancel_open(new.id, 'ARCHIVED', 500) = 500 then
+            update scheduler.job_plans as p set is_closing = true where p.job_id = new.id;
+        end if;
+    elsif new.status = 'paused' and old.status = 'active' then
+        perform scheduler.take_back_runs(new.id, 'PAUSED');
+    elsif (new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at) then
+        perform scheduler.take_back_runs(new.id, 'RULE_CHANGED');
+        update scheduler.job_plans as p set planned_until = duly.now() where p.job_id = new.id;
+    end if;
+    if new.advance_minutes <> old.advance_minutes then
+        update scheduler.job_runs as r
+        set remind_at = r.scheduled_at - make_interval(mins => new.advance_minutes)
+        where r.job_id = new.id and r.status = 'pending' and r.remind_at is not null;
+    end if;
+    return null;
+end
+$$;
+comment on function scheduler.change_plan() is
+    'Paused: what nobody was told of is taken back. Resumed: planned on, what was missed is skipped. Archived: what '
+    'is open '
+    'is cancelled. A changed rule holds from its next firing.';
+create or replace trigger jobs_change_plan after update on scheduler.jobs
+    for each row when (
+        (new.status, new.rule, new.first_run_at, new.advance_minutes)
+        is distinct from (old.status, old.rule, old.first_run_at, old.advance_minutes)
+    ) execute function scheduler.change_plan();
+
+create or replace function scheduler.follow_zone() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    update scheduler.job_plans as p set plan_at = duly.now()
+    from scheduler.jobs as j
+    where j.user_id = new.id and j.status = 'active' and p.job_id = j.id and p.plan_at is not null;
+    return null;
+end
+$$;
+comment on function scheduler.follow_zone() is 'Plan a person''s schedules again when their time zone changes.';
+create or replace trigger users_follow_zone after update of zone on "user".users
+    for each row when (new.zone <> old.zone) execute function scheduler.follow_zone();
+
+-- A period's run, made or found ---------------------------------------------------------------------------------------
+-- ON CONFLICT cannot work on job_runs: the unique constraint of (job, period) is on the table of keys.
+
+create or replace function scheduler.ensure_run(
+    job_id bigint, period_key text, scheduled_at timestamptz, out job_run_id bigint, out is_new boolean
+)
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    violated text;
+begin
+    for _ in 1..10 loop
+        select k.job_run_id into ensure_run.job_run_id
+        from scheduler.job_run_keys as k
+        where k.job_id = ensure_run.job_id and k.period_key = ensure_run.period_key;
+        if found then
+            is_new := false;
+            return;
+        end if;
+        begin
+            insert into scheduler.job_runs as r (job_id, period_key, scheduled_at, created_at, updated_at)
+            values (
+                ensure_run.job_id, ensure_run.period_key, ensure_run.scheduled_at, duly.clock(), duly.clock()
+            )
+            returning r.id into ensure_run.job_run_id;
+            is_new := true;
+            return;
+        exception when unique_violation then
+            get stacked diagnostics violated = constraint_name;
+            if violated <> 'uq_job_runs__job_period' then
+                raise;
+            end if;
+            -- Another transaction made it meanwhile; the next statement sees it.
+        end;
+    end loop;
+    raise exception 'the run of schedule % in period % was made by another transaction that this one cannot see',
+        ensure_run.job_id, ensure_run.period_key
+        using errcode = 'serialization_failure', hint = 'Try again, or use isolation level READ COMMITTED.';
+end
+$$;
+comment on function scheduler.ensure_run(bigint, text, timestamptz) is
+    'Make the run of a period, or return the one that is there as it is: is_new says which.';
+
+-- A reminder that went out --------------------------------------------------------------------------------------------
+
+create or replace function scheduler.note_sent() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    if not exists (
+        select from moved as m where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
+    ) then
+        return null;
+    end if;
+    insert into scheduler.reminders (job_run_id, sent_at, created_at, updated_at, payload)
+    select k.job_run_id, m.sent_at, duly.clock(), duly.clock(), m.payload || jsonb_strip_nulls(jsonb_build_object(
+        'channel', m.channel, 'message_id', m.id, 'receipt', m.receipt
+    ))
+    from moved as m
+    join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
+    where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
+    order by k.job_run_id;
+    with sent as (
+        select r.id, r.scheduled_at
+        from moved as m
+        join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
+        join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
+        where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
+            and r.status in ('pending', 'snoozed') and r.reminder_id = m.id
+        order by r.id
+        for no key update of r
+    )
+    update scheduler.job_runs as r set status = 'sent'
+    from sent
+    where r.id = sent.id and r.scheduled_at = sent.scheduled_at and r.status in ('pending', 'snoozed');
+    return null;
+end
+$$;
+comment on function scheduler.note_sent() is
+    'Records a sent reminder with its run, in the transaction that settles the message.';
+create or replace trigger outbox_note_sent after update on duly.outbox
+    referencing new table as moved
+    for each statement execute function scheduler.note_sent();
+
+-- Answers -------------------------------------------------------------------------------------------------------------
+
+create or replace function scheduler.receipt_of(confirmation bigint) returns jsonb
+    language sql stable security definer set search_path = pg_catalog, pg_temp
+    as $$
+    select jsonb_strip_nulls(jsonb_build_object(
+        'confirmation_id', c.id,
+        'job_run_id', c.job_run_id,
+        'job_id', k.job_id,
+        'period_key', k.period_key,
+        'action', c.action,
+        'idempotency_key', c.idempotency_key,
+        'confirmed_at', c.confirmed_at,
+        'remind_at', case when c.action = 'snooze'
+            then c.confirmed_at + make_interval(mins => coalesce((c.payload ->> 'minutes')::int, 60)) end,
+        'expense', (
+            select jsonb_build_object('id', e.id, 'amount', trim_scale(e.amount)::text, 'currency', e.currency)
+            from expense.expenses as e
+            where c.action = 'complete' and e.source_ref = 'scheduler:' || k.job_id || ':' || k.period_key
+        )
+    ))
+    from scheduler.confirmations as c
+    join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
+    where c.id = confirmation
+    $$;
+comment on function scheduler.receipt_of(bigint) is 'The result of an answer; repeating the answer returns the same.';
+
+create or replace function scheduler.answer(
+    for_user bigint, run bigint, wanted text, idem_key text, given jsonb, out is_new boolean, out receipt jsonb
+)
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    of_run record;
+    held scheduler.job_runs;
+    known scheduler.confirmations;
+    answered_at timestamptz;
+begin
+    select k.job_id, k.period_key, k.scheduled_at, j.user_id, j.name, j.status into of_run
+    from scheduler.job_run_keys as k
+    join scheduler.jobs as j on j.id = k.job_id
+    where k.job_run_id = run and (for_user is null or j.user_id = for_user);
+    if not found then
+        raise exception 'there is no run %', run using errcode = 'DU005';
+    end if;
+    -- One answer at a time: the second sees what the first did.
+    select * into held
+    from scheduler.job_runs as r
+    where r.id = run and r.scheduled_at = of_run.scheduled_at
+    for no key update;
+    select * into known
+    from scheduler.confirmations as c
+    where c.job_run_id = run and c.idempotency_key = idem_key;
+    if found then
+        if known.action <> wanted or known.payload is distinct from given then
+            raise exception 'the key % stands for another answer to run %: %', idem_key, run, known.action
+                using errcode = 'DU002', hint = 'use a key of its own for every answer';
+        end if;
+        is_new := false;
+        receipt := scheduler.receipt_of(known.id);
+        return;
+    end if;
+    if held.id is null then
+        raise exception 'run % lies in a month that was archived', run using errcode = 'DU007';
+    elsif held.status in ('confirmed', 'skipped', 'cancelled') then
+        select * into known
+        from scheduler.confirmations as c
+        where c.job_run_id = run and c.action <> 'snooze'
+        order by c.id
+        limit 1;
+        if found then
+            raise exception 'run % was answered already: %, at %', run, known.action, known.confirmed_at
+                using errcode = 'DU006', detail = scheduler.receipt_of(known.id)::text;
+        end if;
+        raise exception 'run % is % and takes no answer', run, held.status
+            using errcode = 'DU007', detail = coalesce(held.reason, '');
+    elsif of_run.status = 'archived' then
+        raise exception 'run % takes no answer', run using errcode = 'DU007', detail = 'ARCHIVED';
+    end if;
+    answered_at := duly.clock();
+    insert into scheduler.confirmations
+        (job_run_id, action, confirmed_at, idempotency_key, payload, created_at, updated_at)
+    values (run, wanted, answered_at, idem_key, given, answered_at, answered_at)
+    returning id into known.id;
+    update scheduler.job_runs as r
+    set status = case wanted
+            when 'complete' then 'confirmed' when 'skip' then 'skipped' when 'snooze' then 'snoozed' else 'cancelled'
+        end,
+        remind_at = case when wanted = 'snooze'
+            then answered_at + make_interval(mins => coalesce((given ->> 'minutes')::int, 60)) end
+    where r.id = run and r.scheduled_at = of_run.scheduled_at;
+    -- A message that still waits is withdrawn. One that is being sent goes out, and can no longer be answered.
+    with unsent as (
+        select o.id from duly.outbox as o where o.id = held.reminder_id and o.status = 'pending' for update skip locked
+    )
+    update duly.outbox as o set status = 'failed', last_error = 'it was answered before it was sent'
+    where o.id in (select id from unsent);
+    if wanted = 'complete' then
+        insert into expense.expenses
+            (user_id, name, amount, currency, category, merchant, note, occurred_at, source_ref)
+        select
+            of_run.user_id, of_run.name,
+            coalesce((given ->> 'amount')::numeric, t.amount),
+            coalesce(given ->> 'currency', t.currency, u.currency),
+            coalesce(given ->> 'category', t.category),
+            coalesce(given ->> 'merchant', t.merchant),
+            coalesce(given ->> 'note', t.note),
+            answered_at,
+            'scheduler:' || of_run.job_id || ':' || of_run.period_key
+        from "user".users as u
+        left join scheduler.expense_templates as t on t.job_id = of_run.job_id
+        where u.id = of_run.user_id and (t.job_id is not null or given ? 'amount')
+        on conflict (source_ref) do nothing;  -- the run was deleted and made again: a period is booked once
+    end if;
+    is_new := true;
+    receipt := scheduler.receipt_of(known.id);
+end
+$$;
+comment on function scheduler.answer(bigint, bigint, text, text, jsonb) is
+    'Answer a run, once: confirmation, state and book entry together. DU002 the key stands for another answer, DU005 '
+    'no such '
+    'run, DU006 answered already (the first receipt is in the detail), DU007 closed without an answer.';
+
+create or replace function scheduler.undo(
+    for_user bigint, run bigint, within interval, out is_new boolean, out entry bigint
+)
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    of_run record;
+    booked expense.expenses;
+begin
+    select k.job_id, k.period_key, c.confirmed_at into of_run
+    from scheduler.job_run_keys as k
+    join scheduler.jobs as j on j.id = k.job_id
+    left join scheduler.confirmations as c on c.job_run_id = k.job_run_id and c.action = 'complete'
+    where k.job_run_id = run and (for_user is null or j.user_id = for_user);
+    if not found then
+        raise exception 'there is no run %', run using errcode = 'DU005';
+    end if;
+    select * into booked
+    from expense.expenses as e
+    where e.source_ref = 'scheduler:' || of_run.job_id || ':' || of_run.period_key;
+    if not found then
+        raise exception 'nothing was booked for run %', run using errcode = 'DU008';
+    end if;
+    if of_run.confirmed_at + within < duly.clock() and not exists (
+        select from expense.expenses as e where e.reverses = booked.id
+    ) then
+        raise exception 'run % was confirmed at %: that can be undone for % and no longer',
+            run, of_run.confirmed_at, within
+            using errcode = 'DU008';
+    end if;
+    insert into expense.expenses
+        (user_id, name, amount, currency, category, merchant, note, occurred_at, source_ref, reverses)
+    values (
+        booked.user_id, booked.name, -booked.amount, booked.currency, booked.category, booked.merchant, booked.note,
+        duly.clock(), 'reversal:' || booked.source_ref, booked.id
+    )
+    on conflict do nothing
+    returning id into entry;
+    is_new := entry is not null;
+    if not is_new then
+        select e.id into entry from expense.expenses as e where e.reverses = booked.id;
+    end if;
+end
+$$;
+comment on function scheduler.undo(bigint, bigint, interval) is
+    'Take back what was booked for a run, by an entry of its own; the run stays confirmed. DU005 no such run, DU008 '
+    'nothing '
+    'was booked or it is too late.';
+
+-- What is coming ------------------------------------------------------------------------------------------------------
+
+create or replace view scheduler.upcoming with (security_invoker = true) as
+select
+    j.user_id, j.id as job_id, j.name, j.channel, r.id as job_run_id, r.period_key, r.scheduled_at, r.remind_at,
+    r.status
+from scheduler.job_runs as r
+join scheduler.jobs as j on j.id = r.job_id
+where r.status in ('pending', 'sent', 'snoozed') and j.status <> 'archived'
+union all
+select
+    j.user_id, j.id, j.name, j.channel, null, null, p.next_at, p.next_at - make_interval(mins => j.advance_minutes),
+    null
+from scheduler.job_plans as p
+join scheduler.jobs as j on j.id = p.job_id
+where j.status = 'active' and p.next_at is not null;
+comment on view scheduler.upcoming is
+    'Every run that is open, and the next firing of each schedule that has no run yet.';
+
+-- Due reminders -------------------------------------------------------------------------------------------------------
+
+create or replace view scheduler.due_runs with (security_invoker = true) as
+select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status, (
+    select case
+        when d.status <> 'pending' or d.scheduled_at > duly.now() then null
+        when j.catch_up = 'none' and d.scheduled_at < duly.now() - interval '10 minutes'
+            then 'NO_WORKER'
+        when j.catch_up = 'latest' and exists (
+            select
+            from scheduler.job_runs as later
+            where later.job_id = d.job_id and later.scheduled_at > d.scheduled_at and later.scheduled_at <= duly.now()
+        ) then 'SUPERSEDED'
+        when j.catch_up = 'all' and exists (
+            select
+            from scheduler.job_runs as later
+            where later.job_id = d.job_id and later.scheduled_at > d.scheduled_at and later.scheduled_at <= duly.now()
+            order by later.scheduled_at
+            offset 99
+            limit 1
+        ) then 'TOO_MANY_LATER'
+    end
+    from scheduler.jobs as j
+    where j.id = d.job_id
+) as skipped
+from scheduler.job_runs as d
+where d.remind_at <= duly.now() and d.remind_at is not null and d.scheduled_at < duly.now() + interval '8 days'
+    and coalesce((
+        select not p.is_closing and (d.status <> 'pending' or p.next_at > duly.now() or p.state = 'stuck')
+        from scheduler.job_plans as p
+        where p.job_id = d.job_id
+    ), true);
+comment on view scheduler.due_runs is
+    'Runs whose reminder is due, and why it will be skipped if it will. A schedule that is still being planned up to '
+    'now '
+    'waits for that, because the latest of what it missed is not known yet. A snoozed run comes back whatever was '
+    'missed. '
+    'Of a schedule that was archived nothing comes back.';
+
+create or replace function scheduler.is_locked(run bigint, run_scheduled_at timestamptz) returns boolean
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    perform
+    from scheduler.job_runs as r
+    where r.id = run and r.scheduled_at = run_scheduled_at
+    for no key update skip locked;
+    return not found;
+end
+$$;
+comment on function scheduler.is_locked(bigint, timestamptz) is
+    'Whether another transaction has locked this run, so that reminders skip it; only trying to lock it shows that.';
+
+-- Who may do what -----------------------------------------------------------------------------------------------------
+-- Answers and expenses are written by functions only; no role may delete them.
+
+grant usage on schema scheduler, expense to {worker}, {api}, {readonly};
+grant select on scheduler.jobs, scheduler.expense_templates, scheduler.job_plans, scheduler.missed_ranges,
+    scheduler.job_run_keys, scheduler.job_runs, scheduler.reminders, scheduler.confirmations, scheduler.upcoming,
+    scheduler.due_runs, expense.expenses
+    to {worker}, {api}, {readonly};
+grant insert (
+    user_id, name, description, rule, first_run_at, advance_minutes, channel, status, catch_up, request_key,
+    request_digest
+) on scheduler.jobs to {api};
+grant update (name, description, rule, first_run_at, advance_minutes, channel, status, catch_up)
+    on scheduler.jobs to {api};
+grant insert, update on scheduler.expense_templates to {api};
+grant delete on scheduler.expense_templates to {api};
+grant insert (job_id, period_key, scheduled_at, remind_at) on scheduler.job_runs to {api}, {worker};
+grant update (status, remind_at, reminder_id, reason) on scheduler.job_runs to {worker};
+grant update (remind_at) on scheduler.due_runs to {worker};  -- to lock what it shows
+grant update on scheduler.job_plans to {worker};
+grant insert (job_id, from_at, until_at, rule, zone, first_run_at, reason) on scheduler.missed_ranges to {worker};
+grant execute on function scheduler.limits() to {worker}, {api}, {readonly};
+grant execute on function scheduler.is_locked(bigint, timestamptz) to {worker}, {api};
+grant execute on function scheduler.ensure_partitions(int) to {worker};
+grant execute on function scheduler.ensure_run(bigint, text, timestamptz) to {worker}, {api};
+grant execute on function scheduler.finish_archived(int) to {worker};
+grant execute on function scheduler.receipt_of(bigint) to {api}, {readonly};
+grant execute on function scheduler.answer(bigint, bigint, text, text, jsonb) to {api};
+grant execute on function scheduler.undo(bigint, bigint, interval) to {api};

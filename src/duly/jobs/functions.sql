@@ -1,0 +1,839 @@
+-- The functions of the ledger, which any language may call.
+
+create or replace trigger is_append_only before update or delete on ledger.job_event
+    for each row execute function duly.refuse_change();
+create or replace trigger is_not_emptied before truncate on ledger.job_event
+    for each statement execute function duly.refuse_change();
+
+create or replace function ledger.event_id(job uuid, seq bigint) returns uuid
+    language sql immutable parallel safe
+    return encode(
+        -- The first half of the job's id, so that its events lie together, and 62 bits of a hash; two bits are a UUID's
+        -- own.
+        set_bit(set_bit(
+            overlay(uuid_send(job) placing int8send(uuid_hash_extended(job, seq)) from 9), 70, 0
+        ), 71, 1),
+        'hex'
+    )::uuid;
+comment on function ledger.event_id(uuid, bigint) is 'The id of a job''s event with this number.';
+
+-- Enqueue -------------------------------------------------------------------------------------------------------------
+-- Plain SQL that any language may call in its own transaction: nothing exists unless that commits. It runs as its
+-- owner, for whom every row is visible; so it asks itself whether the caller may act for this org.
+
+create or replace function ledger.refuse_other_tenant(org uuid) returns void
+    language plpgsql stable set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    if org <> nullif(current_setting('app.current_org_id', true), '')::uuid then
+        raise exception 'this transaction acts for another org than %', org using errcode = 'insufficient_privilege';
+    end if;
+end
+$$;
+comment on function ledger.refuse_other_tenant(uuid) is 'A transaction with a tenant may act for that tenant only.';
+
+create or replace function ledger.require_tenant(org uuid) returns void
+    language plpgsql stable set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    if org is distinct from nullif(current_setting('app.current_org_id', true), '')::uuid then
+        raise exception 'this transaction does not act for org %', org using errcode = 'insufficient_privilege',
+            hint = format('select set_config(''app.current_org_id'', ''%s'', true)', org);
+    end if;
+end
+$$;
+comment on function ledger.require_tenant(uuid) is
+    'The caller must act for this org: functions that change jobs run as their owner, for whom every row is visible.';
+
+create or replace function ledger.origin_of(actor text, requested_by text) returns jsonb
+    language sql immutable parallel safe
+    return nullif(jsonb_strip_nulls(jsonb_build_object(
+        'actor', coalesce(actor, requested_by), 'requested_by', case when requested_by <> actor then requested_by end
+    )), '{}');
+comment on function ledger.origin_of(text, text) is
+    'The detail of a job''s first event: who enqueued it, and for whom, if that is another.';
+
+create or replace function ledger.digest_of(
+    type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
+) returns bytea
+    language sql immutable parallel safe
+    return sha256(convert_to(
+        jsonb_build_array(type, queue, payload, extract(epoch from run_at), delay_seconds)::text, 'UTF8'
+    ));
+comment on function ledger.digest_of(text, text, jsonb, timestamptz, double precision) is
+    'What an idempotency key stands for: what is to be done and when, not how often to retry. The text of a jsonb has '
+    'one order of keys, no duplicates and no spare blanks, which is canonical enough and the same for every language; '
+    '1.0 and 1.00 differ.';
+
+create or replace function ledger.refuse_other_request(
+    held uuid, key text, type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
+) returns void
+    language plpgsql stable set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    first ledger.job;
+    differences text;
+begin
+    select j.* into first from ledger.job j where j.id = held;
+    differences := concat_ws(', ',
+        case when first.type <> refuse_other_request.type
+            then format('type %s, not %s', first.type, refuse_other_request.type) end,
+        case when first.queue <> refuse_other_request.queue
+            then format('queue %s, not %s', first.queue, refuse_other_request.queue) end,
+        case when first.payload::text <> refuse_other_request.payload::text then 'another payload' end,
+        case when first.request_digest
+                <> ledger.digest_of(first.type, first.queue, first.payload, refuse_other_request.run_at, delay_seconds)
+            then 'another due time' end
+    );
+    raise exception 'key "%" already belongs to job % (%), asked for with %', key, held,
+        coalesce(first.status::text, 'removed'), coalesce(nullif(differences, ''), 'other arguments')
+        using errcode = 'DU002', hint = case
+            when first.status = 'canceled' then format('to free the key: duly jobs cancel %s --release-key', held)
+            else 'use a key of its own for every request'
+        end;
+end
+$$;
+comment on function ledger.refuse_other_request(
+    uuid, text, text, text, jsonb, timestamptz, double precision
+) is
+    'Refuse a request whose key another one has: which job that is, its status, and in what the two differ; no '
+    'contents.';
+
+create or replace function ledger.enqueue(
+    org uuid,
+    type text,
+    payload jsonb default '{}',
+    key text default null,
+    queue text default 'default',
+    -- squawk-ignore prefer-bigint-over-int
+    priority integer default 0,
+    run_at timestamptz default null,
+    delay_seconds double precision default null,
+    -- squawk-ignore prefer-bigint-over-int
+    max_attempts integer default 5,
+    backoff_policy ledger.job_backoff_policy default 'exp',
+    backoff_base_seconds double precision default 15,
+    backoff_cap_seconds double precision default 600,
+    timeout_seconds double precision default null,
+    retain_for interval default '30 days',
+    requested_by text default null,
+    actor text default null,
+    out id uuid,
+    out outcome text
+)
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    digest constant bytea := case when key is not null
+        then ledger.digest_of(type, queue, payload, run_at, delay_seconds) end;
+    now constant timestamptz := duly.clock();
+    due constant timestamptz := coalesce(run_at, now + make_interval(secs => coalesce(delay_seconds, 0)));
+    held bytea;
+begin
+    perform ledger.refuse_other_tenant(org);
+    if num_nonnulls(run_at, delay_seconds) = 2 then
+        raise exception 'a job runs at a time or after a delay, not both' using errcode = 'invalid_parameter_value';
+    end if;
+    for _ in 1..3 loop
+        insert into ledger.job as made (
+            id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
+            backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
+            created_at, updated_at, event_detail
+        ) values (
+            duly.new_id(), org, enqueue.type, enqueue.payload, key, digest, enqueue.queue, enqueue.priority, due,
+            enqueue.max_attempts, enqueue.backoff_policy, enqueue.backoff_base_seconds, enqueue.backoff_cap_seconds,
+            enqueue.timeout_seconds, enqueue.retain_for, enqueue.requested_by, now, now,
+            ledger.origin_of(enqueue.actor, enqueue.requested_by)
+        )
+        on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing
+        returning made.id into enqueue.id;
+        if found then
+            outcome := 'created';
+            if due <= now then
+                perform ledger.wake();
+            end if;
+            return;
+        end if;
+        -- In a statement of its own, which sees what was committed while the insert waited.
+        select j.id, j.request_digest into enqueue.id, held
+        from ledger.job j
+        where j.org_id = org and j.idempotency_key = key;
+        if found then
+            if held <> digest then
+                perform ledger.refuse_other_request(
+                    enqueue.id, key, enqueue.type, enqueue.queue, enqueue.payload, enqueue.run_at, enqueue.delay_seconds
+                );
+            end if;
+            outcome := 'existing';
+            return;
+        end if;
+    end loop;
+    raise exception 'the job of this key was removed each time it was read; retry' using errcode = 'internal_error';
+end
+$$;
+comment on function ledger.enqueue(
+    uuid, text, jsonb, text, text, integer, timestamptz, double precision, integer, ledger.job_backoff_policy,
+    double precision, double precision, double precision, interval, text, text
+) is
+    'Make a job, or find the one that the same request made: "created" or "existing". Another request under its key: '
+    'DU002.';
+
+create or replace function ledger.wake() returns void
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    -- The window is checked first, and here, because most calls end with that.
+    if pg_sequence_last_value('duly.wake_ledger') is distinct from duly.this_window() then
+        perform duly.wake('ledger');
+    end if;
+end
+$$;
+comment on function ledger.wake() is 'Notify the workers that a job is due, at most once per 50 ms.';
+
+create or replace function ledger.enqueue_many(
+    org uuid,
+    type text,
+    payloads jsonb[],
+    keys text[] default null,
+    queue text default 'default',
+    -- squawk-ignore prefer-bigint-over-int
+    priorities integer[] default null,
+    run_ats timestamptz[] default null,
+    delay_seconds double precision default null,
+    -- squawk-ignore prefer-bigint-over-int
+    max_attempts integer default 5,
+    backoff_policy ledger.job_backoff_policy default 'exp',
+    backoff_base_seconds double precision default 15,
+    backoff_cap_seconds double precision default 600,
+    timeout_seconds double precision default null,
+    retain_for interval default '30 days',
+    requested_by text default null,
+    actor text default null
+) returns table (nth bigint, id uuid, outcome text)
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    number constant bigint := cardinality(payloads);
+    now constant timestamptz := duly.clock();
+    due constant timestamptz := now + make_interval(secs => coalesce(delay_seconds, 0));
+    origin constant jsonb := ledger.origin_of(actor, requested_by);
+    ids constant uuid[] := array(select duly.new_id() from generate_series(1, number) order by 1);
+    digests bytea[];
+    other record;
+    made bigint;
+begin
+    perform ledger.refuse_other_tenant(org);
+    if number > 10000 or number <> any (array[
+        coalesce(cardinality(keys), number), coalesce(cardinality(priorities), number),
+        coalesce(cardinality(run_ats), number)
+    ]) then
+        raise exception 'at most 10000 jobs at a time, and as many keys, priorities and times as payloads, or none'
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if num_nonnulls(run_ats, delay_seconds) = 2 then
+        raise exception 'a job runs at a time or after a delay, not both' using errcode = 'invalid_parameter_value';
+    end if;
+    if keys is not null then
+        digests := array(
+            select case when g.key is not null
+                then ledger.digest_of(enqueue_many.type, enqueue_many.queue, g.payload, g.run_at, delay_seconds) end
+            from unnest(payloads, keys, run_ats) with ordinality as g (payload, key, run_at, nth)
+            order by g.nth
+        );
+    end if;
+    -- In the order of the keys, so that two such calls never wait in a circle.
+    insert into ledger.job (
+        id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
+        backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
+        created_at, updated_at, event_detail
+    )
+    select
+        g.id, org, enqueue_many.type, g.payload, g.key, g.digest, enqueue_many.queue, coalesce(g.priority, 0),
+        coalesce(g.run_at, due), enqueue_many.max_attempts, enqueue_many.backoff_policy,
+        enqueue_many.backoff_base_seconds, enqueue_many.backoff_cap_seconds, enqueue_many.timeout_seconds,
+        enqueue_many.retain_for, enqueue_many.requested_by, now, now, origin
+    from unnest(ids, payloads, keys, digests, priorities, run_ats) as g (id, payload, key, digest, priority, run_at)
+    order by g.key
+    on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing;
+    get diagnostics made = row_count;
+    if made > 0 and least(due, (select min(u.at) from unnest(run_ats) as u (at))) <= now then
+        perform ledger.wake();
+    end if;
+    if made = number then
+        return query select g.nth, g.id, 'created' from unnest(ids) with ordinality as g (id, nth);
+        return;
+    end if;
+    -- In a statement of its own, which sees what was committed while the insert waited.
+    return query
+        select g.nth, j.id, case when j.id = g.id then 'created' else 'existing' end
+        from unnest(ids, keys) with ordinality as g (id, key, nth)
+        cross join lateral (
+            select h.id from ledger.job h where h.org_id = org and h.idempotency_key = g.key
+            union all
+            select g.id where g.key is null
+        ) as j
+        order by g.nth;
+    get diagnostics made = row_count;
+    if made <> number then
+        raise exception 'a job of this batch was removed this instant: ask again'
+            using errcode = 'serialization_failure';
+    end if;
+    select j.id, g.key, g.payload, g.run_at into other
+    from unnest(keys, digests, payloads, run_ats) as g (key, digest, payload, run_at)
+    join ledger.job j on j.org_id = org and j.idempotency_key = g.key and j.request_digest <> g.digest
+    limit 1;
+    if found then
+        perform ledger.refuse_other_request(
+            other.id, other.key, enqueue_many.type, enqueue_many.queue, other.payload, other.run_at,
+            enqueue_many.delay_seconds
+        );
+    end if;
+end
+$$;
+comment on function ledger.enqueue_many(
+    uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
+    double precision, double precision, double precision, interval, text, text
+) is 'Make up to 10000 jobs of one type in one statement, all or none; the answers come in the order of the payloads.';
+
+-- Claim ---------------------------------------------------------------------------------------------------------------
+
+create or replace function ledger.room_for(type text) returns bigint
+    language plpgsql
+    set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' set enable_seqscan = off set jit = off
+    as $$
+declare
+    room bigint;
+begin
+    -- Locked until the claim commits, in a statement of its own: what is counted afterwards includes what others took.
+    begin
+        select l.max_running into room
+        from ledger.job_limit l
+        where l.queue = '*' and l.type = room_for.type
+        for no key update;
+    exception when lock_not_available then
+        return 0;  -- its holder is slow or gone: the other types must not wait for it
+    end;
+    if room is null then
+        return null;
+    end if;
+    return greatest(
+        room - (select count(*) from ledger.job j where j.type = room_for.type and j.status = 'running'), 0
+    );
+end
+$$;
+comment on function ledger.room_for(text) is
+    'How many more jobs of a type may start; null means any number. The caller locks the limit until its transaction '
+    'ends.';
+
+create or replace function ledger.claim(
+    queues text[],
+    types text[],
+    owner text,
+    lease_seconds double precision,
+    max_jobs bigint,
+    -- squawk-ignore prefer-bigint-over-int
+    floor_priorities integer[] default null,
+    floor_run_ats timestamptz[] default null,
+    floor_ids uuid[] default null
+) returns setof ledger.job
+    -- Plans are kept, and may be older than the table is large: only the order of the index will do. Up to PostgreSQL
+    -- 17 a disabled step makes a plan look so expensive that every call would be compiled, which takes longer than the
+    -- claim.
+    language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_sort = off set jit = off
+    as $$
+declare
+    now constant timestamptz := duly.now();
+    rest bigint := max_jobs;
+    rooms jsonb := '{}';
+    room bigint;
+    took bigint;
+    heads record;
+    spot record;
+begin
+    -- One probe per kind and priority, however long the queues are: each finds the head of the next group.
+    with recursive kind as (
+        select k.queue, k.type, k.floor_priority, k.floor_run_at, k.floor_id
+        from unnest(queues, types, floor_priorities, floor_run_ats, floor_ids)
+            as k (queue, type, floor_priority, floor_run_at, floor_id)
+        where not exists (
+            select from ledger.job_limit l
+            where l.paused_at is not null and l.queue in (k.queue, '*') and l.type in (k.type, '*')
+        )
+    ),
+    span as (
+        select k.queue, k.type, 2147483647 as above, coalesce(k.floor_priority, -2147483647) as below from kind k
+        union all
+        select k.queue, k.type, k.floor_priority, -2147483647 from kind k where k.floor_priority is not null
+    ),
+    head as (
+        select s.queue, s.type, s.below, h.priority, h.run_at
+        from span s
+        cross join lateral (
+            select j.priority, j.run_at
+            from ledger.job j
+            where j.status = 'queued' and j.queue = s.queue and j.type = s.type
+                and j.priority < s.above and j.priority > s.below
+            order by j.priority desc, j.run_at, j.id
+            limit 1
+        ) as h
+        union all
+        select p.queue, p.type, p.below, h.priority, h.run_at
+        from head p
+        cross join lateral (
+            select j.priority, j.run_at
+            from ledger.job j
+            where j.status = 'queued' and j.queue = p.queue and j.type = p.type
+                and j.priority < p.priority and j.priority > p.below
+            order by j.priority desc, j.run_at, j.id
+            limit 1
+        ) as h
+    )
+    select
+        array_agg(g.queue) as queues, array_agg(g.type) as types, array_agg(g.priority) as priorities,
+        array_agg(g.run_at) as run_ats, array_agg(g.floor_run_at) as floor_run_ats, array_agg(g.floor_id) as floor_ids
+    into heads
+    from (
+        select
+            h.queue, h.type, h.priority, h.run_at, '-infinity'::timestamptz as floor_run_at,
+            '00000000-0000-0000-0000-000000000000'::uuid as floor_id
+        from head h
+        union all
+        select k.queue, k.type, k.floor_priority, h.run_at, k.floor_run_at, k.floor_id
+        from kind k
+        cross join lateral (
+            select j.run_at
+            from ledger.job j
+            where j.status = 'queued' and j.queue = k.queue and j.type = k.type and j.priority = k.floor_priority
+                and (j.run_at, j.id) >= (k.floor_run_at, k.floor_id)
+            order by j.run_at, j.id
+            limit 1
+        ) as h
+    ) as g
+    where g.run_at <= now;
+    if heads.queues is null then
+        return;
+    end if;
+    set local enable_sort = on;  -- no longer than this function lasts, because it sets enable_sort itself
+    for spot in
+        select g.queue, g.type, g.priority, g.floor_run_at, g.floor_id, l.max_running is not null as limited
+        from unnest(
+            heads.queues, heads.types, heads.priorities, heads.run_ats, heads.floor_run_ats, heads.floor_ids
+        ) as g (queue, type, priority, run_at, floor_run_at, floor_id)
+        left join ledger.job_limit l on l.queue = '*' and l.type = g.type
+        order by g.priority desc, g.run_at, g.queue, g.type
+    loop
+        room := rest;
+        if spot.limited then
+            if not rooms ? spot.type then
+                rooms := rooms || jsonb_build_object(spot.type, coalesce(ledger.room_for(spot.type), rest));
+            end if;
+            room := least(rest, (rooms ->> spot.type)::bigint);
+        end if;
+        continue when room <= 0;
+        set local enable_sort = off;
+        return query
+            update ledger.job as t
+            set status = 'running', lease_owner = claim.owner, starts = t.starts + 1,
+                lease_expires_at = duly.clock() + make_interval(secs => lease_seconds),
+                stage = null, progress = null, event_detail = null
+            where t.id = any (array(
+                select j.id
+                from ledger.job j
+                where j.status = 'queued' and j.queue = spot.queue and j.type = spot.type and j.priority = spot.priority
+                    and (j.run_at, j.id) >= (spot.floor_run_at, spot.floor_id) and j.run_at <= now
+                order by j.run_at, j.id
+                limit room
+                for no key update skip locked
+            ))
+            returning t.*;
+        get diagnostics took = row_count;
+        rest := rest - took;
+        exit when rest <= 0;
+        if spot.limited then
+            rooms := rooms || jsonb_build_object(spot.type, (rooms ->> spot.type)::bigint - took);
+        end if;
+    end loop;
+end
+$$;
+comment on function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]) is
+    'Claim due jobs of these queues and types, at most max_jobs: higher priority first, then earlier run_at. Claims '
+    'never wait for each other. A floor lets a claimer skip what it claimed before, where dead rows cannot be '
+    'vacuumed.';
+
+-- Done ----------------------------------------------------------------------------------------------------------------
+-- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its key, in the order
+-- of the keys, and found once. An array of one key can be looked up and not joined by, so that besides the lookups
+-- there is only the scan of the table, which is switched off: no statistics can turn the two sides round.
+
+create or replace function ledger.done(keys uuid[], owners text[], results jsonb[]) returns setof uuid
+    language plpgsql set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set jit = off
+    as $$
+begin
+    -- A lease without an end is no lease: the condition is on the end, so that only the key is looked up.
+    return query
+        update ledger.job as t
+        set status = 'succeeded', settled_by = given.owner, lease_owner = null, lease_expires_at = null,
+            result = given.result, last_error_code = null, last_error_message = null, event_detail = null
+        from (
+            select g.key, g.owner, g.result
+            from unnest(keys, owners, results) as g (key, owner, result)
+            order by g.key
+        ) as given
+        where t.id = any (array[given.key]) and t.lease_owner = given.owner and t.lease_expires_at is not null
+        returning t.id;
+end
+$$;
+comment on function ledger.done(uuid[], text[], jsonb[]) is
+    'Settle jobs that these owners hold as succeeded, with these results; return their ids. A cancel request that '
+    'came meanwhile was too late.';
+
+-- Expired leases ------------------------------------------------------------------------------------------------------
+-- Under a policy the planner may not use what it knows of an enum, so it cannot know that few jobs are running, and
+-- would read the whole table. With that switched off only the index of running jobs is left: no other serves this
+-- filter or order.
+
+create or replace function ledger.mark_expired(keys uuid[], max_jobs bigint)
+    returns table (key uuid, owner text, type text, queue text, attempt integer, max_attempts integer)
+    language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
+    as $$
+begin
+    return query
+        update ledger.job as t
+        set
+            status = case when t.cancel_requested_at is null then 'failed' else 'canceled' end::ledger.job_status,
+            lease_owner = case when t.cancel_requested_at is null then t.lease_owner end,
+            lease_expires_at = null,
+            last_error_code = 'CRASHED',
+            last_error_message = 'lease expired: its holder stopped renewing it',
+            event_detail = jsonb_build_object(
+                'actor', 'sweep', 'holder', t.lease_owner, 'code', 'CRASHED',
+                'message', 'lease expired: its holder stopped renewing it'
+            )
+        where t.id = any (array(
+            select r.id
+            from ledger.job r
+            where r.status = 'running' and r.lease_expires_at < duly.now() and (keys is null or r.id = any (keys))
+            order by r.created_at, r.id
+            limit max_jobs
+            for no key update skip locked
+        ))
+        returning t.id, t.lease_owner, t.type::text, t.queue, t.attempt, t.max_attempts;
+end
+$$;
+comment on function ledger.mark_expired(uuid[], bigint) is
+    'Settle jobs whose leases expired, at most max_jobs, as failed, or as canceled if that was requested; return them '
+    'with their owners. Locked jobs are skipped.';
+
+-- A handler's own transaction -----------------------------------------------------------------------------------------
+
+create or replace function ledger.fence(key uuid, owner text, role text) returns boolean
+    language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
+    as $$
+declare
+    org uuid;
+begin
+    select j.org_id into org
+    from ledger.job j
+    where j.id = fence.key and j.lease_owner = fence.owner and j.status = 'running'
+    for no key update;
+    if org is null then
+        return false;
+    end if;
+    perform set_config('app.current_org_id', org::text, true), set_config('role', fence.role, true);
+    return true;
+end
+$$;
+comment on function ledger.fence(uuid, text, text) is
+    'Lock a job that this owner holds until the transaction ends, and act for its org in this role; false if the '
+    'lease was lost.';
+
+create or replace function ledger.complete(key uuid, owner text, result jsonb, worker text) returns boolean
+    language plpgsql set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    stepped_down_to constant text := current_setting('role');
+    is_done boolean;
+begin
+    -- Only a worker settles; a login that is none may not become one.
+    perform set_config('role', complete.worker, true);
+    is_done := exists (select from ledger.done(
+        array[complete.key], array[complete.owner],
+        case when complete.result is not null then array[complete.result] end
+    ));
+    perform set_config('role', stepped_down_to, true);
+    return is_done;
+end
+$$;
+comment on function ledger.complete(uuid, text, jsonb, text) is
+    'Inside the transaction that fence() began: as the worker, the job is done, with this result; then on as before.';
+
+-- Looking -------------------------------------------------------------------------------------------------------------
+
+create or replace function ledger.is_locked(org uuid, job uuid) returns boolean
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    perform ledger.require_tenant(org);
+    perform from ledger.job as t where t.org_id = is_locked.org and t.id = is_locked.job for no key update skip locked;
+    return not found;
+end
+$$;
+comment on function ledger.is_locked(uuid, uuid) is
+    'Has another transaction locked this job, so that claims pass over it? Only trying to lock it as they do tells.';
+
+create or replace function ledger.find_next(queues text[], types text[]) returns uuid
+    language plpgsql set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    key uuid;
+begin
+    -- The claim itself, rolled back: nothing else knows its order, its pauses, its limits and its locks.
+    select c.id into key from ledger.claim(find_next.queues, find_next.types, 'explain', 1, 1) as c;
+    raise exception 'rolled back' using errcode = 'DU000';
+exception when sqlstate 'DU000' then
+    return key;
+end
+$$;
+comment on function ledger.find_next(text[], text[]) is
+    'Which job would a claim of these kinds with one free slot take this instant? It stays where it is.';
+
+-- Cancelling ----------------------------------------------------------------------------------------------------------
+
+create or replace function ledger.release_key(org uuid, job uuid, actor text default null) returns ledger.job_status
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    is_status ledger.job_status;
+begin
+    perform ledger.require_tenant(org);
+    update ledger.job as t
+    set idempotency_key = null, request_digest = null,
+        event_detail = jsonb_strip_nulls(jsonb_build_object(
+            'actor', release_key.actor, 'reason', 'key_released', 'released_key', t.idempotency_key
+        ))
+    where t.org_id = release_key.org and t.id = release_key.job
+        and t.status = 'canceled' and t.idempotency_key is not null
+    returning t.status into is_status;
+    return is_status;
+end
+$$;
+comment on function ledger.release_key(uuid, uuid, text) is
+    'Free the key of a canceled job for another request and log that; null if there was nothing to free.';
+
+create or replace function ledger.cancel(
+    org uuid, job uuid, actor text default null, now boolean default false, release_key boolean default false
+) returns ledger.job_status
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    is_status ledger.job_status;
+begin
+    perform ledger.require_tenant(org);
+    update ledger.job as t
+    set status = case when t.status = 'queued' or cancel.now then 'canceled' else t.status end,
+        lease_owner = case when t.status = 'running' and not cancel.now then t.lease_owner end,
+        lease_expires_at = case when t.status = 'running' and not cancel.now then t.lease_expires_at end,
+        cancel_requested_at = coalesce(t.cancel_requested_at, duly.clock()),
+        event_detail = jsonb_strip_nulls(jsonb_build_object('actor', cancel.actor, 'reason', 'cancel_requested'))
+    where t.org_id = cancel.org and t.id = cancel.job
+        and (t.status = 'queued' or (t.status = 'running' and (cancel.now or not cancel.release_key)))
+    returning t.status into is_status;
+    if cancel.release_key then
+        is_status := coalesce(ledger.release_key(org, job, actor), is_status);
+    end if;
+    return is_status;
+end
+$$;
+comment on function ledger.cancel(uuid, uuid, text, boolean, boolean) is
+    'Cancel a queued job; request a running one to stop, or cancel it at once if now; release the key of a canceled '
+    'one if wanted. Returns the status afterwards; null if nothing was changed.';
+
+-- Dead letters again --------------------------------------------------------------------------------------------------
+
+create or replace function ledger.retry(org uuid, job uuid, actor text default null) returns ledger.job_status
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    is_status ledger.job_status;
+begin
+    perform ledger.require_tenant(org);
+    update ledger.job as t
+    set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
+        event_detail = jsonb_strip_nulls(jsonb_build_object('actor', retry.actor, 'reason', 'redriven'))
+    where t.org_id = retry.org and t.id = retry.job and t.status = 'dead_letter'
+    returning t.status into is_status;
+    return is_status;
+end
+$$;
+comment on function ledger.retry(uuid, uuid, text) is
+    'Queue a dead letter again with no starts counted, and log the actor. Null if it was not one.';
+
+create or replace function ledger.redrive(
+    org uuid,
+    max_jobs bigint,
+    actor text default null,
+    type text default null,
+    queue text default null,
+    code text default null,
+    finished_from timestamptz default null,
+    finished_before timestamptz default null
+) returns setof uuid
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_custom_plan
+    as $$
+begin
+    perform ledger.require_tenant(org);
+    return query
+        update ledger.job as t
+        set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
+            event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
+        where t.org_id = redrive.org and t.id = any (array(
+            select d.id
+            from ledger.job d
+            where d.org_id = redrive.org and d.status = 'dead_letter'
+                and (redrive.type is null or d.type = redrive.type)
+                and (redrive.queue is null or d.queue = redrive.queue)
+                and (redrive.code is null or d.last_error_code = redrive.code)
+                and (redrive.finished_from is null or d.finished_at >= redrive.finished_from)
+                and (redrive.finished_before is null or d.finished_at < redrive.finished_before)
+            order by d.created_at, d.id
+            limit redrive.max_jobs
+            for no key update skip locked
+        ))
+        returning t.id;
+end
+$$;
+comment on function ledger.redrive(uuid, bigint, text, text, text, text, timestamptz, timestamptz) is
+    'Queue matching dead letters again, at most max_jobs, the oldest first; locked ones are skipped.';
+
+-- Retention and erasure -----------------------------------------------------------------------------------------------
+-- The only ways a job and its log leave. EXECUTE is the lock; the flag they set, for as long as they run, is the catch.
+
+create or replace function ledger.retain(max_jobs bigint, out jobs bigint)
+    -- The events of a job are found by its key, also by a plan made when there were few: the cascade is planned in
+    -- here.
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
+    as $$
+begin
+    if max_jobs is null or max_jobs not between 1 and 10000 then
+        raise exception 'retention takes 1 to 10000 jobs at a time, not %', coalesce(max_jobs::text, 'null')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    perform set_config('duly.retention', 'on', true);
+    delete from ledger.job j
+    where j.id = any (array(
+        select r.id
+        from ledger.job r
+        where r.retain_until < duly.now()
+        order by r.retain_until
+        limit max_jobs
+        for update skip locked
+    ));
+    get diagnostics jobs = row_count;
+    perform set_config('duly.retention', '', true);
+end
+$$;
+comment on function ledger.retain(bigint) is
+    'Remove finished jobs whose retain_until is past, at most max_jobs, the oldest first, with their events; return '
+    'how many.';
+
+create or replace function ledger.erase(org uuid, job uuid, actor text, reason text default null)
+    returns ledger.job_status
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    gone record;
+begin
+    perform set_config('duly.retention', 'on', true);
+    delete from ledger.job t
+    where t.org_id = erase.org and t.id = erase.job and t.status in ('succeeded', 'canceled', 'dead_letter')
+    returning t.type, t.queue, t.status, t.created_at, t.revision into gone;
+    if found then
+        insert into duly.transition (machine, key, seq, next_status, actor, detail_json)
+        values ('job_erasure', erase.job::text, 1, 'erased', erase.actor, jsonb_strip_nulls(jsonb_build_object(
+            'org_id', erase.org, 'type', gone.type, 'queue', gone.queue, 'status', gone.status,
+            'created_at', gone.created_at, 'events', gone.revision, 'reason', erase.reason
+        )));
+    end if;
+    perform set_config('duly.retention', '', true);
+    return gone.status;
+end
+$$;
+comment on function ledger.erase(uuid, uuid, text, text) is
+    'Remove one finished job with its events early; duly.transition records the actor, and nothing of its contents. '
+    'Returns the status it had; null if there is no such job, or it has not finished.';
+
+-- Whose jobs these are ------------------------------------------------------------------------------------------------
+-- The tenant is set for a transaction: set_config('app.current_org_id', ..., true). Without one there is nothing to
+-- see.
+
+alter table ledger.job enable row level security;
+alter table ledger.job force row level security;
+alter table ledger.job_event enable row level security;
+alter table ledger.job_event force row level security;
+drop policy if exists job_of_tenant on ledger.job;
+create policy job_of_tenant on ledger.job to {api}, {readonly}
+    using (org_id = nullif(current_setting('app.current_org_id', true), '')::uuid)
+    with check (org_id = nullif(current_setting('app.current_org_id', true), '')::uuid);
+drop policy if exists job_event_of_tenant on ledger.job_event;
+create policy job_event_of_tenant on ledger.job_event to {api}, {readonly}
+    using (org_id = nullif(current_setting('app.current_org_id', true), '')::uuid)
+    with check (org_id = nullif(current_setting('app.current_org_id', true), '')::uuid);
+drop policy if exists job_of_any_tenant on ledger.job;
+create policy job_of_any_tenant on ledger.job to {owner}, {worker} using (true) with check (true);
+drop policy if exists job_event_of_any_tenant on ledger.job_event;
+create policy job_event_of_any_tenant on ledger.job_event to {owner}, {worker} using (true) with check (true);
+
+-- On Supabase, signed-in users may be let in by their token. Its claims are read where PostgREST puts them and
+-- auth.jwt() finds them: the owner of these tables has no right to use schema auth there, and nobody there may grant
+-- it.
+do $supabase$
+begin
+    if to_regrole('authenticated') is not null and exists (  -- asked so that it needs no right to the schema
+        select from pg_catalog.pg_proc as f
+        inner join pg_catalog.pg_namespace as n on n.oid = f.pronamespace
+        where n.nspname = 'auth' and f.proname = 'jwt'
+    ) then
+        drop policy if exists job_of_jwt on ledger.job;
+        create policy job_of_jwt on ledger.job for select to authenticated using (org_id = (
+            select coalesce(claims -> 'app_metadata' ->> 'org_id', claims ->> 'org_id')::uuid
+            from (select nullif(current_setting('request.jwt.claims', true), '')::jsonb) as token (claims)
+        ));
+        drop policy if exists job_event_of_jwt on ledger.job_event;
+        create policy job_event_of_jwt on ledger.job_event for select to authenticated using (org_id = (
+            select coalesce(claims -> 'app_metadata' ->> 'org_id', claims ->> 'org_id')::uuid
+            from (select nullif(current_setting('request.jwt.claims', true), '')::jsonb) as token (claims)
+        ));
+    end if;
+end
+$supabase$;
+
+-- Who may do what -----------------------------------------------------------------------------------------------------
+
+grant usage on schema ledger to {worker}, {api}, {readonly};
+grant select on ledger.job, ledger.job_event, ledger.job_limit to {worker}, {api}, {readonly};
+grant insert, update on ledger.job_limit to {worker};  -- they bind every org
+-- Only workers update jobs, and never what a job is. The API changes jobs by functions, for one org.
+grant update (
+    status, run_at, starts, snoozes, lease_owner, lease_expires_at, settled_by, cancel_requested_at, result, stage,
+    progress, progressed_at, last_error_code, last_error_message, event_detail
+) on ledger.job to {worker};
+grant execute on function ledger.digest_of(text, text, jsonb, timestamptz, double precision)
+    to {worker}, {api}, {readonly};
+grant execute on function ledger.refuse_other_tenant(uuid), ledger.wake() to {worker}, {api};
+grant execute on function ledger.enqueue(
+    uuid, text, jsonb, text, text, integer, timestamptz, double precision, integer, ledger.job_backoff_policy,
+    double precision, double precision, double precision, interval, text, text
+) to {worker}, {api};
+grant execute on function ledger.enqueue_many(
+    uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
+    double precision, double precision, double precision, interval, text, text
+) to {worker}, {api};
+grant execute on function ledger.complete(uuid, text, jsonb, text), ledger.cancel(uuid, uuid, text, boolean, boolean),
+    ledger.release_key(uuid, uuid, text), ledger.retry(uuid, uuid, text), ledger.is_locked(uuid, uuid),
+    ledger.find_next(text[], text[]),
+    ledger.redrive(uuid, bigint, text, text, text, text, timestamptz, timestamptz) to {worker}, {api};
+grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.fence(uuid, text, text), ledger.room_for(text),
+    ledger.mark_expired(uuid[], bigint), ledger.retain(bigint),
+    ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[])
+    to {worker};

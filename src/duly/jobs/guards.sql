@@ -1,0 +1,149 @@
+-- Guard and timeline of job: rendered from the state machine, and compared with it by a test.
+
+create or replace function "ledger"."job_guard"() returns trigger
+    language plpgsql
+    as $guard$
+declare
+    broken_rule text;
+begin
+    if tg_op = 'INSERT' then
+        if not (new."status"::text = any (array['queued'])) then
+            raise exception '% cannot begin as %', 'job', new."status" using errcode = 'DU001';
+        end if;
+        new.revision := 1;
+        new.moved_from := null;
+    elsif new."id" is distinct from old."id" then
+        raise exception 'the key of % % cannot change', 'job', old."id" using errcode = 'DU001';
+    elsif new."status" is not distinct from old."status" and not (
+        (old."status"::text = 'running' and new."lease_owner" is distinct from old."lease_owner")
+            or (new.progressed_at is distinct from old.progressed_at or (old.cancel_requested_at is null
+            and new.cancel_requested_at is not null) or new.idempotency_key is distinct from old.idempotency_key)
+    ) then
+        new.revision := old.revision;
+        new.moved_from := null;
+        new.event_detail := null;
+        new.updated_at := duly.clock();
+    elsif new."status" is distinct from old."status" and not (case old."status"::text
+        when 'queued' then new."status"::text = any (array['running', 'canceled'])
+        when 'running' then new."status"::text = any (array['succeeded', 'failed', 'canceled', 'queued'])
+        when 'failed' then new."status"::text = any (array['queued', 'dead_letter'])
+        when 'dead_letter' then new."status"::text = any (array['queued'])
+        else false
+    end) then
+        raise exception '% % cannot go from % to %', 'job', old."id",
+            old."status", new."status" using errcode = 'DU001';
+    else
+        new.revision := old.revision + 1;
+        new.moved_from := old."status"::text;
+        if new.idempotency_key is distinct from old.idempotency_key
+            and (new.idempotency_key is not null or new.status <> 'canceled')
+        then
+            raise exception 'the key of job % stays its own until it is canceled and the key released', old.id
+                using errcode = 'DU001';
+        end if;
+        if new.event_detail is not distinct from old.event_detail
+            and new.progressed_at is not distinct from old.progressed_at
+        then
+            new.event_detail := null;
+        end if;
+        new.updated_at := duly.clock();
+        new.attempt := greatest(new.starts - 1, 0);
+        new.started_at := case when new.status = 'running' then coalesce(old.started_at, new.updated_at)
+            else old.started_at end;
+        if new.status in ('succeeded', 'canceled', 'dead_letter') then
+            new.finished_at := coalesce(old.finished_at, new.updated_at);
+            new.retain_until := new.finished_at + new.retain_for;
+        else
+            new.finished_at := null;
+            new.retain_until := null;
+        end if;
+    end if;
+    broken_rule := case
+        when (new.revision > 1 or new.type ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$') is false then 'ck_job__type'
+        when (
+            new.revision > 1 or (char_length(new.queue) <= 100 and new.queue ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$')
+        ) is false then 'ck_job__queue'
+        when (new.attempt = greatest(new.starts - 1, 0)) is false then 'ck_job__attempt'
+        when (new.max_attempts between 1 and 1000) is false then 'ck_job__max_attempts'
+        when (
+            new.starts between 0 and new.max_attempts - case when new.status = 'queued' then 1 else 0 end
+        ) is false then 'ck_job__starts'
+        when (new.snoozes between 0 and 1000) is false then 'ck_job__snoozes'
+        when (new.priority between -100 and 100) is false then 'ck_job__priority'
+        when (new.idempotency_key <> '') is false then 'ck_job__idempotency_key'
+        when (
+            case when new.idempotency_key is null then new.request_digest is null
+                else octet_length(new.request_digest) = 32 end
+        ) is false then 'ck_job__request_digest'
+        when (
+            jsonb_typeof(new.payload) = 'object' and pg_column_size(new.payload) <= 1048576
+        ) is false then 'ck_job__payload'
+        when (pg_column_size(new.result) <= 1048576) is false then 'ck_job__result'
+        when (new.timeout_seconds > 0 and new.timeout_seconds <= 31622400) is false then 'ck_job__timeout_seconds'
+        when (
+            new.backoff_base_seconds >= 0 and new.backoff_base_seconds <= new.backoff_cap_seconds
+                and new.backoff_cap_seconds <= 31622400
+        ) is false then 'ck_job__backoff'
+        when (
+            case new.status when 'running' then new.lease_owner is not null and new.lease_expires_at is not null
+                when 'failed' then new.lease_owner is not null and new.lease_expires_at is null
+                else new.lease_owner is null and new.lease_expires_at is null end
+        ) is false then 'ck_job__lease'
+        when (
+            char_length(new.lease_owner) between 1 and 300 and char_length(new.settled_by) <= 300
+        ) is false then 'ck_job__owners'
+        when (
+            new.last_error_code ~ '^[A-Z][A-Z0-9_]*$' and (new.status not in ('failed', 'dead_letter')
+                or new.last_error_code is not null)
+        ) is false then 'ck_job__last_error'
+        when (
+            new.progress between 0 and 100 and char_length(new.stage) between 1 and 200
+        ) is false then 'ck_job__progress'
+        when (new.retain_for between interval '1 day' and interval '3660 days') is false then 'ck_job__retain_for'
+        when ((new.finished_at is null) = (new.retain_until is null)) is false then 'ck_job__retain_until'
+        when (
+            jsonb_typeof(new.event_detail) = 'object' and pg_column_size(new.event_detail) <= 65536
+        ) is false then 'ck_job__event_detail'
+        when (
+            date_part('epoch', least(new.created_at, new.updated_at, new.started_at, new.finished_at, new.run_at,
+                new.lease_expires_at, new.cancel_requested_at, new.progressed_at)) >= 946684800 and date_part('epoch',
+                greatest(new.created_at, new.updated_at, new.started_at, new.finished_at, new.run_at,
+                new.lease_expires_at, new.cancel_requested_at, new.progressed_at)) < 7258118400
+        ) is false then 'ck_job__years_2000_to_2200'
+    end;
+    if broken_rule is not null then
+        raise exception '% % breaks the rule %', 'job', new."id", broken_rule
+            using errcode = 'check_violation', constraint = broken_rule;
+    end if;
+    return new;
+end
+$guard$;
+
+create or replace trigger "job_guard" before insert or update on "ledger"."job"
+    for each row execute function "ledger"."job_guard"();
+
+create or replace function "ledger"."job_timeline"() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
+    as $timeline$
+begin
+    insert into ledger.job_event (id, job_id, org_id, seq, ts, prev_status, next_status, detail_json)
+    select
+        ledger.event_id("id", revision), "id", org_id, revision, duly.clock(), moved_from, "status"::text, case
+            when event_detail is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start',
+            starts) when moved_from = 'running' and status <> 'running' and num_nonnulls(stage,
+            progress) > 0 then coalesce(event_detail,
+            jsonb_build_object()) || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress))
+            else event_detail end
+    from moved
+    where moved_from is not null or tg_op = 'INSERT';
+    return null;
+end
+$timeline$;
+
+create or replace trigger "job_timeline_insert" after insert on "ledger"."job"
+    referencing new table as moved
+    for each statement execute function "ledger"."job_timeline"();
+
+create or replace trigger "job_timeline_update" after update on "ledger"."job"
+    referencing new table as moved
+    for each statement execute function "ledger"."job_timeline"();

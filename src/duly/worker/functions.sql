@@ -1,0 +1,4 @@
+-- The list of workers: they write it, everybody may read it.
+
+grant select on duly.workers to {worker}, {api}, {readonly};
+grant insert, update, delete on duly.workers to {worker};

@@ -1,0 +1,1450 @@
+-- duly 0.1.0, scheduler: compiled from the migrations and functions of duly; do not edit.
+
+-- Before every migration, in its transaction: one migrator at a time, the roles, the schemas that are taken.
+-- Conditions are decided here, by the database, so that the compiled SQL is the same program.
+
+set lock_timeout = '3s';
+set client_min_messages = warning;
+select pg_advisory_xact_lock('7238811244850407282');
+
+do $prelude$
+declare
+    wanted record;
+    of_script oid;
+    guests jsonb;
+    taken text;
+    first_taken text;
+begin
+    for wanted in
+        select * from (values
+            ('duly_owner', 'DULY_OWNER_ROLE'),
+            ('duly_worker', 'DULY_WORKER_ROLE'),
+            ('duly_api', 'DULY_API_ROLE'),
+            ('duly_readonly', 'DULY_READONLY_ROLE')
+        ) as roles (name, setting)
+    loop
+        if not exists (select from pg_catalog.pg_roles where rolname = wanted.name) then
+            begin
+                execute format('create role %I nologin noinherit', wanted.name);
+                -- An idle open transaction would hold back vacuum, and locks.
+                execute format('alter role %I set idle_in_transaction_session_timeout = %L', wanted.name, '1min');
+            exception
+                when duplicate_object or unique_violation then
+                    null;  -- roles belong to the whole server: a migration of another database made it this instant
+                when insufficient_privilege then
+                    raise exception 'the role "%" does not exist and "%" may not create it', wanted.name, current_user
+                        using errcode = 'insufficient_privilege', hint = format(
+                            'ask an administrator to run: create role %I; or name an existing role in %s',
+                            wanted.name, wanted.setting
+                        );
+            end;
+        end if;
+    end loop;
+    -- A handler's own transaction steps down from the worker to the API; it gains nothing by being able to.
+    if not pg_has_role('duly_worker', 'duly_api', 'member') then
+        begin
+            execute format(
+                case when current_setting('server_version_num')::int >= 160000
+                    then 'grant %I to %I with inherit false, set true' else 'grant %I to %I' end,
+                'duly_api', 'duly_worker'
+            );
+        exception when insufficient_privilege then
+            null;  -- the roles existed before: a worker that needs it names the missing grant
+        end;
+    end if;
+    if not pg_has_role(
+        current_user, 'duly_owner',
+        case when current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end
+    ) then
+        begin
+            execute format('grant %I to %I', 'duly_owner', current_user);
+        exception when insufficient_privilege then
+            raise exception '"%" may not act as the role "%", which owns what duly makes', current_user, 'duly_owner'
+                using errcode = 'insufficient_privilege', hint = format(
+                    'ask an administrator to run: grant %I to %I; or name a role of yours in DULY_OWNER_ROLE',
+                    'duly_owner', current_user
+                );
+        end;
+    end if;
+    -- The little schema that `database/migrations/` makes beside a backend's tables gives way to ours.
+    select n.oid into of_script from pg_catalog.pg_namespace as n
+    where n.nspname = 'duly' and starts_with(obj_description(n.oid, 'pg_namespace'), 'Made by add_session_leases');
+    if of_script is not null then
+        -- Roles that could use it may use what replaces it: engine_0001.data.sql grants it to them again.
+        select jsonb_agg(jsonb_build_object(
+            'name', case when g.role <> 0 then pg_get_userbyid(g.role) end, 'object', g.object, 'privilege', g.privilege
+        ))
+        into guests
+        from (
+            select acl.grantee as role, 'schema' as object, acl.privilege_type as privilege
+            from pg_catalog.pg_namespace as n
+            cross join lateral aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) as acl
+            where n.oid = of_script and acl.privilege_type = 'USAGE'
+            union
+            select acl.grantee, c.relname::text, acl.privilege_type
+            from pg_catalog.pg_class as c
+            cross join lateral aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) as acl
+            where c.relnamespace = of_script and c.relname = 'workers'
+                and acl.privilege_type in ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+        ) as g;
+        perform set_config('duly.guests', guests::text, true);
+        begin
+            drop table if exists duly.workers;
+            drop function if exists duly.clock();
+            drop function if exists duly.now();
+            drop schema duly;
+        exception when insufficient_privilege then
+            raise exception '"%" may not replace the schema duly that add_session_leases made', current_user
+                using errcode = 'insufficient_privilege', hint = format(
+                    'migrate as the role "%s", which made it',
+                    (select pg_get_userbyid(nspowner) from pg_catalog.pg_namespace where oid = of_script)
+                );
+        end;
+    end if;
+    -- A schema of one of our names that belongs to others; the ingest tables of a backend are used as they are.
+    select
+        string_agg(format('%I (owner %I)', n.nspname, pg_get_userbyid(n.nspowner)), ', ' order by n.nspname),
+        min(quote_ident(n.nspname))
+    into taken, first_taken
+    from pg_catalog.pg_namespace as n
+    where n.nspname = any ('{"scheduler","expense"}'::text[]) and not has_schema_privilege('duly_owner', n.oid, 'create')
+        and not (n.nspname = 'schedule_ingest' and exists (
+            select from pg_catalog.pg_class as c where c.relnamespace = n.oid and c.relname = 'capture_session'
+        ));
+    if taken is not null then
+        raise exception 'duly needs schemas that exist and do not belong to "%": %', 'duly_owner', taken
+            using errcode = 'duplicate_schema', hint = format(
+                'use another database for duly, or rename the schema: alter schema %s rename to another_name; or, if '
+                'it '
+                'was made for duly: alter schema %s owner to %I; or leave an application out that needs it: '
+                'duly migrate --apps%s', first_taken, first_taken, 'duly_owner',
+                case when first_taken = quote_ident('schedule_ingest') then '; or set DB_SCHEMA to another name' else '' end
+            );
+    end if;
+end
+$prelude$;
+
+create schema if not exists "scheduler" authorization "duly_owner";
+create schema if not exists "expense" authorization "duly_owner";
+-- From here on as the owner of what is created.
+set role "duly_owner";
+
+create table if not exists duly.schema_object (
+    branch text not null,
+    object text not null,
+    sha256 text not null,
+    constraint pk_schema_object primary key (branch, object)
+);
+comment on table duly.schema_object is
+    'The hash of each function, trigger, policy and view, and of the grants of a branch, as they were applied last.';
+
+-- The scheduler: recurring reminders, their runs month by month, answers, and what is booked for them.
+
+create table scheduler.jobs (
+    id bigint not null generated by default as identity,
+    user_id bigint not null,
+    name text not null,
+    description text,
+    rule text not null,
+    first_run_at timestamptz not null,
+    -- squawk-ignore prefer-bigint-over-int
+    advance_minutes int not null default 0,
+    channel text not null default 'telegram',
+    status text not null default 'active',
+    created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(),
+    catch_up text not null default 'latest',
+    request_key text,
+    request_digest bytea,
+    revision bigint not null default 0,
+    moved_from text,
+    constraint pk_jobs primary key (id),
+    constraint fk_jobs_users_user_id foreign key (user_id) references "user".users (id) on delete restrict,
+    constraint uq_jobs__user_id_request_key unique (user_id, request_key),
+    constraint ck_jobs__status check (status in ('active', 'paused', 'archived')),
+    constraint ck_jobs__advance check (advance_minutes between 0 and 10080),
+    constraint ck_jobs__name check (char_length(name) between 1 and 120),
+    constraint ck_jobs__description check (char_length(description) <= 500),
+    constraint ck_jobs__rule check (char_length(rule) between 1 and 200),
+    constraint ck_jobs__channel check (channel ~ '^[a-z][a-z0-9_]{0,31}$'),
+    constraint ck_jobs__catch_up check (catch_up in ('latest', 'all', 'none')),
+    constraint ck_jobs__request check (
+        num_nonnulls(request_key, request_digest) in (0, 2)
+        and char_length(request_key) between 1 and 120 and octet_length(request_digest) = 32
+    ),
+    constraint ck_jobs__years_2000_to_2200 check (
+        date_part('epoch', first_run_at) >= 946684800 and date_part('epoch', first_run_at) < 7258118400
+    )
+);
+comment on table scheduler.jobs is 'Schedules: person, rule, how long before they are reminded, and by which channel.';
+comment on column scheduler.jobs.rule is
+    '`cron:` and five fields, or JSON; in its own zone, else the person''s, else UTC.';
+comment on column scheduler.jobs.catch_up is 'Which missed periods are reminded of: the latest, all or none.';
+create index idx_jobs__user_id on scheduler.jobs (user_id);
+
+create table scheduler.expense_templates (
+    job_id bigint not null,
+    amount numeric(20, 6) not null,
+    currency text not null,
+    category text,
+    merchant text,
+    note text,
+    constraint pk_expense_templates primary key (job_id),
+    constraint fk_expense_templates_jobs_job_id foreign key (job_id) references scheduler.jobs (id) on delete cascade,
+    constraint ck_expense_templates__amount check (amount >= 0 and amount < 1e14),
+    constraint ck_expense_templates__currency check (currency ~ '^[A-Z]{3}$'),
+    constraint ck_expense_templates__texts check (
+        char_length(category) between 1 and 120 and char_length(merchant) between 1 and 120
+        and char_length(note) between 1 and 500
+    )
+);
+comment on table scheduler.expense_templates is 'What is booked when a run of a schedule is confirmed.';
+
+-- Plans: when the runs of a schedule are made, and by whom ------------------------------------------------------------
+
+create table scheduler.job_plans (
+    job_id bigint not null,
+    state text not null default 'waiting',
+    plan_at timestamptz,
+    planned_until timestamptz,
+    next_at timestamptz,
+    paused_at timestamptz,
+    skip_before timestamptz,
+    last_error text,
+    starts bigint not null default 0,
+    lease_owner text,
+    lease_expires_at timestamptz,
+    settled_by text,
+    is_closing boolean not null default false,
+    constraint pk_job_plans primary key (job_id),
+    constraint fk_job_plans_jobs_job_id foreign key (job_id) references scheduler.jobs (id) on delete cascade,
+    constraint ck_job_plans__state check (state in ('waiting', 'planning', 'stuck')),
+    constraint ck_job_plans__lease check (
+        num_nonnulls(lease_owner, lease_expires_at) = case when state = 'planning' then 2 else 0 end
+    ),
+    constraint ck_job_plans__last_error check (
+        char_length(last_error) between 1 and 2048 and (state <> 'stuck' or last_error is not null)
+    ),
+    constraint ck_job_plans__owners check (
+        char_length(lease_owner) between 1 and 300 and char_length(settled_by) <= 300
+    ),
+    constraint ck_job_plans__starts check (starts >= 0)
+) with (
+    fillfactor = 60, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0.02
+);
+comment on table scheduler.job_plans is
+    'How far the runs of a schedule are created, and when the next are: what planners lease.';
+comment on column scheduler.job_plans.plan_at is
+    'When more runs are to be created; null while it is paused, and at its end.';
+comment on column scheduler.job_plans.planned_until is
+    'Every firing up to this instant has its run, or lies in scheduler.missed_ranges.';
+comment on column scheduler.job_plans.is_closing is 'It is archived, and a worker still has to cancel open runs.';
+comment on column scheduler.job_plans.next_at is 'The first firing that has no run yet.';
+comment on column scheduler.job_plans.paused_at is 'When it was paused last.';
+comment on column scheduler.job_plans.skip_before is
+    'When it was resumed last: firings before this were missed, from paused_at on because it was paused.';
+create index idx_job_plans__plan_at_job_id on scheduler.job_plans (plan_at, job_id) where state = 'waiting';
+create index idx_job_plans__job_id on scheduler.job_plans (job_id) where state = 'planning';
+create index idx_job_plans__is_closing on scheduler.job_plans (job_id) where is_closing;
+
+create table scheduler.missed_ranges (
+    job_id bigint not null,
+    from_at timestamptz not null,
+    until_at timestamptz not null,
+    rule text not null,
+    zone text not null,
+    first_run_at timestamptz not null,
+    reason text not null,
+    created_at timestamptz not null default duly.clock(),
+    constraint pk_missed_ranges primary key (job_id, from_at),
+    constraint fk_missed_ranges_jobs_job_id foreign key (job_id) references scheduler.jobs (id) on delete cascade,
+    constraint ck_missed_ranges__from_until check (from_at < until_at),
+    constraint ck_missed_ranges__texts check (
+        char_length(rule) between 1 and 200 and char_length(zone) between 1 and 64
+        and char_length(reason) between 1 and 500
+    )
+);
+comment on table scheduler.missed_ranges is
+    'Missed firings that have no run of their own, because very many were missed: all of the rule from from_at to '
+    'before '
+    'until_at. The rule, the person''s zone and first_run_at are as they were, so that each period can be named.';
+
+-- Runs, month by month ------------------------------------------------------------------------------------------------
+-- A unique constraint of a partitioned table must hold its partition key, so (job, period) is unique in a table of
+-- keys, written before the run by a trigger. Keys outlive months that are dropped: a period never comes twice.
+
+create table scheduler.job_run_keys (
+    job_run_id bigint not null,
+    job_id bigint not null,
+    period_key text not null,
+    scheduled_at timestamptz not null,
+    constraint pk_job_run_keys primary key (job_run_id),
+    constraint uq_job_runs__job_period unique (job_id, period_key),
+    constraint fk_job_run_keys_jobs_job_id foreign key (job_id) references scheduler.jobs (id) on delete cascade
+);
+comment on table scheduler.job_run_keys is 'Which run a schedule has in which period, and in which month it lies.';
+
+create table scheduler.job_runs (
+    id bigint not null generated by default as identity,
+    job_id bigint not null,
+    period_key text not null,
+    scheduled_at timestamptz not null,
+    sent_at timestamptz,
+    status text not null default 'pending',
+    created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(),
+    remind_at timestamptz,
+    reminder_id uuid,
+    reason text,
+    revision bigint not null default 0,
+    moved_from text,
+    constraint pk_job_runs primary key (id, scheduled_at),
+    constraint fk_job_runs_jobs_job_id foreign key (job_id) references scheduler.jobs (id) on delete cascade,
+    constraint ck_job_runs__status
+        check (status in ('pending', 'sent', 'confirmed', 'skipped', 'snoozed', 'cancelled')),
+    constraint ck_job_runs__period_key check (char_length(period_key) between 1 and 120),
+    constraint ck_job_runs__reason check (char_length(reason) between 1 and 500)
+) partition by range (scheduled_at);
+comment on table scheduler.job_runs is
+    'One period of a schedule: when it is, when the reminder was sent, and how it ended.';
+comment on column scheduler.job_runs.remind_at is
+    'When to remind of it; null once its message is written (reminder_id), and when nobody is to be reminded. '
+    'An insert without it gets scheduled_at less the advance_minutes of its schedule.';
+comment on column scheduler.job_runs.reminder_id is 'The latest message about it, in duly.outbox.';
+comment on column scheduler.job_runs.reason is 'Why it was skipped or cancelled without an answer.';
+create index idx_job_runs__job_scheduled on scheduler.job_runs (job_id, scheduled_at);
+create index idx_job_runs__scheduled_at on scheduler.job_runs (scheduled_at) where status = 'pending';
+create index idx_job_runs__job_id_status on scheduler.job_runs (job_id, status)
+    where status in ('pending', 'sent', 'snoozed');
+create index idx_job_runs__remind_at_id on scheduler.job_runs (remind_at, id) where remind_at is not null;
+
+create table scheduler.reminders (
+    id bigint not null generated by default as identity,
+    job_run_id bigint not null,
+    sent_at timestamptz not null,
+    payload jsonb,
+    created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(),
+    constraint pk_reminders primary key (id),
+    constraint fk_reminders_job_run_keys_job_run_id foreign key (job_run_id)
+        references scheduler.job_run_keys (job_run_id) on delete cascade
+);
+comment on table scheduler.reminders is 'Every message sent about a run: when, by which channel, and its text.';
+create index idx_reminders__job_run_id on scheduler.reminders (job_run_id, sent_at);
+
+create table scheduler.confirmations (
+    id bigint not null generated by default as identity,
+    job_run_id bigint not null,
+    action text not null,
+    confirmed_at timestamptz not null default duly.clock(),
+    idempotency_key text not null,
+    payload jsonb,
+    created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(),
+    constraint pk_confirmations primary key (id),
+    constraint fk_confirmations_job_run_keys_job_run_id foreign key (job_run_id)
+        references scheduler.job_run_keys (job_run_id) on delete cascade,
+    constraint ck_confirmations__action check (action in ('complete', 'skip', 'snooze', 'cancel')),
+    constraint ck_confirmations__idempotency_key check (char_length(idempotency_key) between 1 and 120),
+    constraint ck_confirmations__payload check (jsonb_typeof(payload) = 'object' and pg_column_size(payload) <= 8192),
+    constraint ck_confirmations__minutes check (
+        action <> 'snooze' or coalesce((payload ->> 'minutes')::numeric between 1 and 10080, true)
+    ),
+    constraint uq_confirmations__run_idem unique (job_run_id, idempotency_key)
+);
+comment on table scheduler.confirmations is 'Answers with their keys: the same key is the same answer.';
+create index idx_confirmations__run_confirmed on scheduler.confirmations (job_run_id, confirmed_at desc);
+
+-- Books ---------------------------------------------------------------------------------------------------------------
+
+create table expense.expenses (
+    id bigint not null generated by default as identity,
+    user_id bigint not null,
+    name text not null,
+    amount numeric(20, 6) not null,
+    currency text not null,
+    category text,
+    merchant text,
+    note text,
+    occurred_at timestamptz not null,
+    source_ref text not null,
+    reverses bigint,
+    created_at timestamptz not null default duly.clock(),
+    constraint pk_expenses primary key (id),
+    constraint uq_expenses__source_ref unique (source_ref),
+    constraint uq_expenses__reverses unique (reverses),
+    constraint fk_expenses_users_user_id foreign key (user_id) references "user".users (id) on delete restrict,
+    constraint fk_expenses_expenses_reverses foreign key (reverses) references expense.expenses (id) on delete restrict,
+    -- NaN is greater than every number: an upper bound refuses it.
+    constraint ck_expenses__amount check (
+        case when reverses is null then amount >= 0 and amount < 1e14 else amount <= 0 and amount > -1e14 end
+    ),
+    constraint ck_expenses__currency check (currency ~ '^[A-Z]{3}$'),
+    constraint ck_expenses__texts check (
+        char_length(name) between 1 and 120 and char_length(category) between 1 and 120
+        and char_length(merchant) between 1 and 120 and char_length(note) between 1 and 500
+        and char_length(source_ref) between 1 and 300
+    )
+);
+comment on table expense.expenses is 'Expenses, once per source; a wrong entry is reversed by another.';
+create index idx_expenses__user_id_occurred_at on expense.expenses (user_id, occurred_at, id);
+
+-- The functions of the scheduler and of the expenses.
+
+create or replace trigger is_append_only before update or delete on expense.expenses
+    for each row execute function duly.refuse_change();
+
+create or replace trigger is_not_emptied before truncate on expense.expenses
+    for each statement execute function duly.refuse_change();
+
+-- Schedules -----------------------------------------------------------------------------------------------------------
+-- The first eleven columns are the contract's; what follows them is ours.
+
+create or replace function scheduler.tg_set_updated_at() returns trigger
+    language plpgsql
+    as $$
+begin
+    new.updated_at := duly.clock();
+    return new;
+end
+$$;
+
+comment on function scheduler.tg_set_updated_at() is 'Sets updated_at, whatever the caller wrote.';
+
+create or replace trigger trg_jobs__upd before update on scheduler.jobs
+    for each row execute function scheduler.tg_set_updated_at();
+
+-- Limits: what one person, or one schedule, may make the database keep ------------------------------------------------
+
+create or replace function scheduler.limits(out max_pending_runs int, out max_schedules int, out max_past_years int)
+    language sql immutable parallel safe
+    as $$ select 2000, 200, 10 $$;
+
+comment on function scheduler.limits() is
+    'Pending runs of a schedule, schedules of a person that are not archived, and years that first_run_at may lie '
+    'back.';
+
+create or replace function scheduler.check_schedule_limits() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    bound record;
+begin
+    select * into bound from scheduler.limits();
+    if new.first_run_at < duly.now() - make_interval(years => bound.max_past_years) then
+        raise exception 'first_run_at: may lie at most % years back, not at %', bound.max_past_years, new.first_run_at
+            using errcode = 'check_violation', constraint = 'ck_jobs__first_run_at';
+    end if;
+    if tg_op = 'UPDATE' then
+        return null;
+    end if;
+    -- Requests of one person wait for each other here, so that two cannot both take the last place.
+    perform pg_advisory_xact_lock(hashtextextended('scheduler.jobs of ' || new.user_id, 0));
+    if bound.max_schedules < (
+        select count(*) from scheduler.jobs as j where j.user_id = new.user_id and j.status <> 'archived'
+    ) then
+        raise exception 'person % has % schedules, which is the limit', new.user_id, bound.max_schedules
+            using errcode = 'DU010', hint = 'archive one that is no longer needed';
+    end if;
+    return null;
+end
+$$;
+
+comment on function scheduler.check_schedule_limits() is
+    'A person has a limited number of schedules, and none begins longer ago than the limit. DU010 at the limit.';
+
+create or replace trigger jobs_limits_insert after insert on scheduler.jobs
+    for each row execute function scheduler.check_schedule_limits();
+
+create or replace trigger jobs_limits_update after update on scheduler.jobs
+    for each row when (new.first_run_at < old.first_run_at) execute function scheduler.check_schedule_limits();
+
+create or replace trigger trg_job_runs__upd before update on scheduler.job_runs
+    for each row execute function scheduler.tg_set_updated_at();
+
+create or replace function scheduler.write_run_key() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    insert into scheduler.job_run_keys (job_run_id, job_id, period_key, scheduled_at)
+    values (new.id, new.job_id, new.period_key, new.scheduled_at);
+    return new;
+end
+$$;
+
+comment on function scheduler.write_run_key() is
+    'Writes a run''s key before the run: a second run of a period is refused.';
+
+create or replace trigger job_runs_key before insert on scheduler.job_runs
+    for each row execute function scheduler.write_run_key();
+
+create or replace function scheduler.fill_remind_at() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    select new.scheduled_at - make_interval(mins => j.advance_minutes) into new.remind_at
+    from scheduler.jobs as j
+    where j.id = new.job_id and j.status <> 'archived';
+    return new;
+end
+$$;
+
+comment on function scheduler.fill_remind_at() is
+    'A run inserted without remind_at is reminded of advance_minutes before scheduled_at; of an archived schedule, '
+    'never.';
+
+create or replace trigger job_runs_remind_at before insert on scheduler.job_runs
+    for each row when (new.remind_at is null) execute function scheduler.fill_remind_at();
+
+create or replace function scheduler.delete_run_key() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    -- make_partition moves rows between partitions: their keys stay.
+    if current_setting('scheduler.is_moving_rows', true) = 'on' then
+        return null;
+    end if;
+    delete from scheduler.job_run_keys as k where k.job_run_id = old.id;
+    if old.reminder_id is not null then
+        with unsent as (
+            select o.id from duly.outbox as o
+            where o.id = old.reminder_id and o.status = 'pending'
+            for update skip locked
+        )
+        update duly.outbox as o set status = 'failed', last_error = 'its run was deleted before it was sent'
+        where o.id in (select id from unsent);
+    end if;
+    return null;
+end
+$$;
+
+comment on function scheduler.delete_run_key() is
+    'Deleting a run deletes its key, and by the foreign keys its reminders and confirmations; an unsent message is '
+    'withdrawn.';
+
+create or replace trigger job_runs_delete_key after delete on scheduler.job_runs
+    for each row execute function scheduler.delete_run_key();
+
+create or replace function scheduler.check_run_limits() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    bound constant int := (select l.max_pending_runs from scheduler.limits() as l);
+    crowded bigint;
+begin
+    select j.job_id into crowded
+    from (select distinct m.job_id from moved as m) as j
+    cross join lateral (
+        select count(*) as pending
+        from (
+            select from scheduler.job_runs as r where r.job_id = j.job_id and r.status = 'pending' limit bound + 1
+        ) as bounded
+    ) as counted
+    where counted.pending > bound
+    limit 1;
+    if found then
+        raise exception 'schedule % has more than % pending runs, which is the limit', crowded, bound
+            using errcode = 'DU010', hint = 'start a worker that reminds of them: duly worker --only scheduler,outbox';
+    end if;
+    return null;
+end
+$$;
+
+comment on function scheduler.check_run_limits() is
+    'A schedule has a limited number of pending runs. DU010 at the limit.';
+
+create or replace trigger job_runs_limits after insert on scheduler.job_runs
+    referencing new table as moved
+    for each statement execute function scheduler.check_run_limits();
+
+create or replace trigger trg_reminders__upd before update on scheduler.reminders
+    for each row execute function scheduler.tg_set_updated_at();
+
+create or replace trigger trg_confirmations__upd before update on scheduler.confirmations
+    for each row execute function scheduler.tg_set_updated_at();
+
+create or replace function expense.check_reversal() returns trigger
+    language plpgsql
+    as $$
+begin
+    if not exists (
+        select from expense.expenses as e
+        where e.id = new.reverses and e.reverses is null and e.amount = -new.amount
+            and (e.user_id, e.currency) = (new.user_id, new.currency)
+    ) then
+        raise exception 'entry % cannot be reversed so: the same person, currency and amount, and no reversal itself',
+            new.reverses using errcode = 'check_violation', constraint = 'ck_expenses__reverses';
+    end if;
+    return new;
+end
+$$;
+
+comment on function expense.check_reversal() is 'A reversal cancels exactly one entry, in full.';
+
+create or replace trigger expenses_reversal before insert on expense.expenses
+    for each row when (new.reverses is not null) execute function expense.check_reversal();
+
+create or replace function scheduler.watch_partition(part regclass) returns void
+    language plpgsql set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    -- A statement that names the partition itself fires the triggers of the partition, not those of the whole table.
+    execute format('create trigger job_runs_timeline_insert after insert on %s referencing new table as moved'
+        ' for each statement execute function scheduler.job_runs_timeline()', part);
+    execute format('create trigger job_runs_timeline_update after update on %s referencing new table as moved'
+        ' for each statement execute function scheduler.job_runs_timeline()', part);
+    execute format('create trigger job_runs_limits after insert on %s referencing new table as moved'
+        ' for each statement execute function scheduler.check_run_limits()', part);
+end
+$$;
+
+comment on function scheduler.watch_partition(regclass) is
+    'Log and limit what is written into a partition directly, too.';
+
+create or replace function scheduler.make_partition(month date) returns boolean
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' set lock_timeout = '3s'
+    as $$
+declare
+    first_at constant timestamptz := date_trunc('month', month::timestamp) at time zone 'UTC';
+    end_at constant timestamptz := (date_trunc('month', month::timestamp) + interval '1 month') at time zone 'UTC';
+    part constant text := 'job_runs_' || to_char(first_at, 'YYYY_MM');
+begin
+    perform pg_advisory_xact_lock(hashtextextended('scheduler.make_partition', 0));
+    if to_regclass('scheduler.' || quote_ident(part)) is not null then
+        return false;
+    end if;
+    if end_at <= duly.now() and exists (
+        select
+        from scheduler.job_run_keys as k
+        where k.scheduled_at >= first_at and k.scheduled_at < end_at and not exists (
+            select from scheduler.job_runs_default as r where r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
+        )
+    ) then
+        raise exception 'the month % was dropped, and its periods do not come again', to_char(first_at, 'YYYY-MM')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    -- Locked in the order in which a change of a schedule locks, so that there is no deadlock.
+    lock table scheduler.jobs in share row exclusive mode;
+    execute format(
+        'create table scheduler.%I (like scheduler.job_runs including defaults including constraints)', part
+    );
+    if exists (
+        select from scheduler.job_runs_default as r where r.scheduled_at >= first_at and r.scheduled_at < end_at
+    ) then
+        perform set_config('scheduler.is_moving_rows', 'on', true);
+        execute format('with moved as (delete from scheduler.job_runs_default as r'
+            ' where r.scheduled_at >= $1 and r.scheduled_at < $2 returning *)'
+            ' insert into scheduler.%I select * from moved', part) using first_at, end_at;
+        perform set_config('scheduler.is_moving_rows', '', true);
+    end if;
+    execute format('alter table scheduler.job_runs attach partition scheduler.%I for values from (%L) to (%L)',
+        part, first_at, end_at);
+    perform scheduler.watch_partition(('scheduler.' || quote_ident(part))::regclass);
+    return true;
+end
+$$;
+
+comment on function scheduler.make_partition(date) is
+    'Create the partition of the UTC month of this day and move its rows there; false if it exists.';
+
+create or replace function scheduler.ensure_partitions(ahead int default 3) returns int
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
+    as $$
+declare
+    month date;
+    made int := 0;
+begin
+    if ahead is null or ahead not between 0 and 120 then
+        raise exception 'partitions are made for 0 to 120 months ahead, not %', coalesce(ahead::text, 'null')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    for months in 0..ahead loop
+        month := (duly.now() + make_interval(months => months))::date;
+        if to_regclass('scheduler.job_runs_' || to_char(month, 'YYYY_MM')) is null
+            and scheduler.make_partition(month) then
+            made := made + 1;
+        end if;
+    end loop;
+    return made;
+end
+$$;
+
+comment on function scheduler.ensure_partitions(int) is
+    'Create the missing partitions of this month and the next ones; return how many.';
+
+-- What becomes of runs when their schedule is changed -----------------------------------------------------------------
+-- Any change, by any program. A planner that holds the plan loses its lease.
+
+create or replace function scheduler.take_back_runs(job bigint, why text) returns void
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    ids bigint[];
+    earliest timestamptz;
+begin
+    select array_agg(o.id), min(o.scheduled_at) into ids, earliest from (
+        select r.id, r.scheduled_at
+        from scheduler.job_runs as r
+        where r.job_id = job and r.status = 'pending' and r.remind_at > duly.now()
+        order by r.id
+        for update
+    ) as o;
+    if ids is null then
+        return;
+    end if;
+    -- The log keeps the run; its period is free for another, because no reminder was sent.
+    update scheduler.job_runs as r set status = 'cancelled', reason = why
+    where r.id = any (ids) and r.scheduled_at >= earliest;
+    delete from scheduler.job_runs as r where r.id = any (ids) and r.scheduled_at >= earliest;
+    update scheduler.job_plans as p
+    set planned_until = least(p.planned_until, earliest - interval '1 microsecond')
+    where p.job_id = job;
+end
+$$;
+
+comment on function scheduler.take_back_runs(bigint, text) is
+    'Delete the pending runs of a schedule whose reminders are not due yet.';
+
+create or replace function scheduler.cancel_open(job bigint, why text, batch int) returns int
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    ids bigint[];
+    messages uuid[];
+    earliest timestamptz;
+begin
+    select array_agg(o.id), array_agg(o.reminder_id), min(o.scheduled_at) into ids, messages, earliest from (
+        select r.id, r.scheduled_at, r.reminder_id
+        from scheduler.job_runs as r
+        where r.job_id = job and r.status in ('pending', 'sent', 'snoozed')
+        limit batch
+        for no key update
+    ) as o;
+    if ids is null then
+        return 0;
+    end if;
+    with unsent as (
+        select o.id from duly.outbox as o where o.status = 'pending' and o.id = any (messages) for update skip locked
+    )
+    update duly.outbox as o set status = 'failed', last_error = why where o.id in (select id from unsent);
+    update scheduler.job_runs as r set status = 'cancelled', reason = why
+    where r.id = any (ids) and r.scheduled_at >= earliest and r.status in ('pending', 'sent', 'snoozed');
+    return cardinality(ids);
+end
+$$;
+
+comment on function scheduler.cancel_open(bigint, text, int) is
+    'Cancel open runs of a schedule, at most batch, and withdraw their unsent messages; return how many.';
+
+create or replace function scheduler.finish_archived(batch int default 500) returns int
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    job bigint;
+    cancelled int;
+begin
+    select p.job_id into job
+    from scheduler.job_plans as p
+    where p.is_closing
+    order by p.job_id
+    limit 1
+    for update skip locked;
+    if not found then
+        return 0;
+    end if;
+    cancelled := scheduler.cancel_open(job, 'ARCHIVED', batch);
+    if cancelled < batch then
+        update scheduler.job_plans as p set is_closing = false where p.job_id = job;
+    end if;
+    return greatest(cancelled, 1);
+end
+$$;
+
+comment on function scheduler.finish_archived(int) is
+    'Cancel the next open runs of an archived schedule, at most batch; 0 if there are none.';
+
+create or replace function scheduler.begin_plan() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    insert into scheduler.job_plans (job_id, plan_at)
+    values (new.id, case when new.status = 'active' then duly.now() end);
+    return null;
+end
+$$;
+
+comment on function scheduler.begin_plan() is 'Every new schedule is planned at once.';
+
+create or replace trigger jobs_begin_plan after insert on scheduler.jobs
+    for each row execute function scheduler.begin_plan();
+
+create or replace function scheduler.change_plan() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    -- First the plan itself, so that no planner goes on with what was.
+    update scheduler.job_plans as p
+    set state = 'waiting', lease_owner = null, lease_expires_at = null, starts = 0, last_error = null,
+        plan_at = case when new.status = 'active' then duly.now() end,
+        paused_at = case when old.status = 'active' and new.status = 'paused' then duly.now() else p.paused_at end,
+        skip_before = case
+            when old.status = 'paused' and new.status = 'active' then duly.now() else p.skip_before
+        end
+    where p.job_id = new.id;
+    if new.status = 'archived' then
+        -- One batch at once, which is all of nearly every schedule; a worker cancels the rest.
+        if scheduler.cancel_open(new.id, 'ARCHIVED', 500) = 500 then
+            update scheduler.job_plans as p set is_closing = true where p.job_id = new.id;
+        end if;
+    elsif new.status = 'paused' and old.status = 'active' then
+        perform scheduler.take_back_runs(new.id, 'PAUSED');
+    elsif (new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at) then
+        perform scheduler.take_back_runs(new.id, 'RULE_CHANGED');
+        update scheduler.job_plans as p set planned_until = duly.now() where p.job_id = new.id;
+    end if;
+    if new.advance_minutes <> old.advance_minutes then
+        update scheduler.job_runs as r
+        set remind_at = r.scheduled_at - make_interval(mins => new.advance_minutes)
+        where r.job_id = new.id and r.status = 'pending' and r.remind_at is not null;
+    end if;
+    return null;
+end
+$$;
+
+comment on function scheduler.change_plan() is
+    'Paused: what nobody was told of is taken back. Resumed: planned on, what was missed is skipped. Archived: what '
+    'is open '
+    'is cancelled. A changed rule holds from its next firing.';
+
+create or replace trigger jobs_change_plan after update on scheduler.jobs
+    for each row when (
+        (new.status, new.rule, new.first_run_at, new.advance_minutes)
+        is distinct from (old.status, old.rule, old.first_run_at, old.advance_minutes)
+    ) execute function scheduler.change_plan();
+
+create or replace function scheduler.follow_zone() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    update scheduler.job_plans as p set plan_at = duly.now()
+    from scheduler.jobs as j
+    where j.user_id = new.id and j.status = 'active' and p.job_id = j.id and p.plan_at is not null;
+    return null;
+end
+$$;
+
+comment on function scheduler.follow_zone() is 'Plan a person''s schedules again when their time zone changes.';
+
+create or replace trigger users_follow_zone after update of zone on "user".users
+    for each row when (new.zone <> old.zone) execute function scheduler.follow_zone();
+
+-- A period's run, made or found ---------------------------------------------------------------------------------------
+-- ON CONFLICT cannot work on job_runs: the unique constraint of (job, period) is on the table of keys.
+
+create or replace function scheduler.ensure_run(
+    job_id bigint, period_key text, scheduled_at timestamptz, out job_run_id bigint, out is_new boolean
+)
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    violated text;
+begin
+    for _ in 1..10 loop
+        select k.job_run_id into ensure_run.job_run_id
+        from scheduler.job_run_keys as k
+        where k.job_id = ensure_run.job_id and k.period_key = ensure_run.period_key;
+        if found then
+            is_new := false;
+            return;
+        end if;
+        begin
+            insert into scheduler.job_runs as r (job_id, period_key, scheduled_at, created_at, updated_at)
+            values (
+                ensure_run.job_id, ensure_run.period_key, ensure_run.scheduled_at, duly.clock(), duly.clock()
+            )
+            returning r.id into ensure_run.job_run_id;
+            is_new := true;
+            return;
+        exception when unique_violation then
+            get stacked diagnostics violated = constraint_name;
+            if violated <> 'uq_job_runs__job_period' then
+                raise;
+            end if;
+            -- Another transaction made it meanwhile; the next statement sees it.
+        end;
+    end loop;
+    raise exception 'the run of schedule % in period % was made by another transaction that this one cannot see',
+        ensure_run.job_id, ensure_run.period_key
+        using errcode = 'serialization_failure', hint = 'Try again, or use isolation level READ COMMITTED.';
+end
+$$;
+
+comment on function scheduler.ensure_run(bigint, text, timestamptz) is
+    'Make the run of a period, or return the one that is there as it is: is_new says which.';
+
+-- A reminder that went out --------------------------------------------------------------------------------------------
+
+create or replace function scheduler.note_sent() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    if not exists (
+        select from moved as m where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
+    ) then
+        return null;
+    end if;
+    insert into scheduler.reminders (job_run_id, sent_at, created_at, updated_at, payload)
+    select k.job_run_id, m.sent_at, duly.clock(), duly.clock(), m.payload || jsonb_strip_nulls(jsonb_build_object(
+        'channel', m.channel, 'message_id', m.id, 'receipt', m.receipt
+    ))
+    from moved as m
+    join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
+    where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
+    order by k.job_run_id;
+    with sent as (
+        select r.id, r.scheduled_at
+        from moved as m
+        join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
+        join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
+        where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
+            and r.status in ('pending', 'snoozed') and r.reminder_id = m.id
+        order by r.id
+        for no key update of r
+    )
+    update scheduler.job_runs as r set status = 'sent'
+    from sent
+    where r.id = sent.id and r.scheduled_at = sent.scheduled_at and r.status in ('pending', 'snoozed');
+    return null;
+end
+$$;
+
+comment on function scheduler.note_sent() is
+    'Records a sent reminder with its run, in the transaction that settles the message.';
+
+create or replace trigger outbox_note_sent after update on duly.outbox
+    referencing new table as moved
+    for each statement execute function scheduler.note_sent();
+
+-- Answers -------------------------------------------------------------------------------------------------------------
+
+create or replace function scheduler.receipt_of(confirmation bigint) returns jsonb
+    language sql stable security definer set search_path = pg_catalog, pg_temp
+    as $$
+    select jsonb_strip_nulls(jsonb_build_object(
+        'confirmation_id', c.id,
+        'job_run_id', c.job_run_id,
+        'job_id', k.job_id,
+        'period_key', k.period_key,
+        'action', c.action,
+        'idempotency_key', c.idempotency_key,
+        'confirmed_at', c.confirmed_at,
+        'remind_at', case when c.action = 'snooze'
+            then c.confirmed_at + make_interval(mins => coalesce((c.payload ->> 'minutes')::int, 60)) end,
+        'expense', (
+            select jsonb_build_object('id', e.id, 'amount', trim_scale(e.amount)::text, 'currency', e.currency)
+            from expense.expenses as e
+            where c.action = 'complete' and e.source_ref = 'scheduler:' || k.job_id || ':' || k.period_key
+        )
+    ))
+    from scheduler.confirmations as c
+    join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
+    where c.id = confirmation
+    $$;
+
+comment on function scheduler.receipt_of(bigint) is 'The result of an answer; repeating the answer returns the same.';
+
+create or replace function scheduler.answer(
+    for_user bigint, run bigint, wanted text, idem_key text, given jsonb, out is_new boolean, out receipt jsonb
+)
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    of_run record;
+    held scheduler.job_runs;
+    known scheduler.confirmations;
+    answered_at timestamptz;
+begin
+    select k.job_id, k.period_key, k.scheduled_at, j.user_id, j.name, j.status into of_run
+    from scheduler.job_run_keys as k
+    join scheduler.jobs as j on j.id = k.job_id
+    where k.job_run_id = run and (for_user is null or j.user_id = for_user);
+    if not found then
+        raise exception 'there is no run %', run using errcode = 'DU005';
+    end if;
+    -- One answer at a time: the second sees what the first did.
+    select * into held
+    from scheduler.job_runs as r
+    where r.id = run and r.scheduled_at = of_run.scheduled_at
+    for no key update;
+    select * into known
+    from scheduler.confirmations as c
+    where c.job_run_id = run and c.idempotency_key = idem_key;
+    if found then
+        if known.action <> wanted or known.payload is distinct from given then
+            raise exception 'the key % stands for another answer to run %: %', idem_key, run, known.action
+                using errcode = 'DU002', hint = 'use a key of its own for every answer';
+        end if;
+        is_new := false;
+        receipt := scheduler.receipt_of(known.id);
+        return;
+    end if;
+    if held.id is null then
+        raise exception 'run % lies in a month that was archived', run using errcode = 'DU007';
+    elsif held.status in ('confirmed', 'skipped', 'cancelled') then
+        select * into known
+        from scheduler.confirmations as c
+        where c.job_run_id = run and c.action <> 'snooze'
+        order by c.id
+        limit 1;
+        if found then
+            raise exception 'run % was answered already: %, at %', run, known.action, known.confirmed_at
+                using errcode = 'DU006', detail = scheduler.receipt_of(known.id)::text;
+        end if;
+        raise exception 'run % is % and takes no answer', run, held.status
+            using errcode = 'DU007', detail = coalesce(held.reason, '');
+    elsif of_run.status = 'archived' then
+        raise exception 'run % takes no answer', run using errcode = 'DU007', detail = 'ARCHIVED';
+    end if;
+    answered_at := duly.clock();
+    insert into scheduler.confirmations
+        (job_run_id, action, confirmed_at, idempotency_key, payload, created_at, updated_at)
+    values (run, wanted, answered_at, idem_key, given, answered_at, answered_at)
+    returning id into known.id;
+    update scheduler.job_runs as r
+    set status = case wanted
+            when 'complete' then 'confirmed' when 'skip' then 'skipped' when 'snooze' then 'snoozed' else 'cancelled'
+        end,
+        remind_at = case when wanted = 'snooze'
+            then answered_at + make_interval(mins => coalesce((given ->> 'minutes')::int, 60)) end
+    where r.id = run and r.scheduled_at = of_run.scheduled_at;
+    -- A message that still waits is withdrawn. One that is being sent goes out, and can no longer be answered.
+    with unsent as (
+        select o.id from duly.outbox as o where o.id = held.reminder_id and o.status = 'pending' for update skip locked
+    )
+    update duly.outbox as o set status = 'failed', last_error = 'it was answered before it was sent'
+    where o.id in (select id from unsent);
+    if wanted = 'complete' then
+        insert into expense.expenses
+            (user_id, name, amount, currency, category, merchant, note, occurred_at, source_ref)
+        select
+            of_run.user_id, of_run.name,
+            coalesce((given ->> 'amount')::numeric, t.amount),
+            coalesce(given ->> 'currency', t.currency, u.currency),
+            coalesce(given ->> 'category', t.category),
+            coalesce(given ->> 'merchant', t.merchant),
+            coalesce(given ->> 'note', t.note),
+            answered_at,
+            'scheduler:' || of_run.job_id || ':' || of_run.period_key
+        from "user".users as u
+        left join scheduler.expense_templates as t on t.job_id = of_run.job_id
+        where u.id = of_run.user_id and (t.job_id is not null or given ? 'amount')
+        on conflict (source_ref) do nothing;  -- the run was deleted and made again: a period is booked once
+    end if;
+    is_new := true;
+    receipt := scheduler.receipt_of(known.id);
+end
+$$;
+
+comment on function scheduler.answer(bigint, bigint, text, text, jsonb) is
+    'Answer a run, once: confirmation, state and book entry together. DU002 the key stands for another answer, DU005 '
+    'no such '
+    'run, DU006 answered already (the first receipt is in the detail), DU007 closed without an answer.';
+
+create or replace function scheduler.undo(
+    for_user bigint, run bigint, within interval, out is_new boolean, out entry bigint
+)
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    of_run record;
+    booked expense.expenses;
+begin
+    select k.job_id, k.period_key, c.confirmed_at into of_run
+    from scheduler.job_run_keys as k
+    join scheduler.jobs as j on j.id = k.job_id
+    left join scheduler.confirmations as c on c.job_run_id = k.job_run_id and c.action = 'complete'
+    where k.job_run_id = run and (for_user is null or j.user_id = for_user);
+    if not found then
+        raise exception 'there is no run %', run using errcode = 'DU005';
+    end if;
+    select * into booked
+    from expense.expenses as e
+    where e.source_ref = 'scheduler:' || of_run.job_id || ':' || of_run.period_key;
+    if not found then
+        raise exception 'nothing was booked for run %', run using errcode = 'DU008';
+    end if;
+    if of_run.confirmed_at + within < duly.clock() and not exists (
+        select from expense.expenses as e where e.reverses = booked.id
+    ) then
+        raise exception 'run % was confirmed at %: that can be undone for % and no longer',
+            run, of_run.confirmed_at, within
+            using errcode = 'DU008';
+    end if;
+    insert into expense.expenses
+        (user_id, name, amount, currency, category, merchant, note, occurred_at, source_ref, reverses)
+    values (
+        booked.user_id, booked.name, -booked.amount, booked.currency, booked.category, booked.merchant, booked.note,
+        duly.clock(), 'reversal:' || booked.source_ref, booked.id
+    )
+    on conflict do nothing
+    returning id into entry;
+    is_new := entry is not null;
+    if not is_new then
+        select e.id into entry from expense.expenses as e where e.reverses = booked.id;
+    end if;
+end
+$$;
+
+comment on function scheduler.undo(bigint, bigint, interval) is
+    'Take back what was booked for a run, by an entry of its own; the run stays confirmed. DU005 no such run, DU008 '
+    'nothing '
+    'was booked or it is too late.';
+
+-- What is coming ------------------------------------------------------------------------------------------------------
+
+create or replace view scheduler.upcoming with (security_invoker = true) as
+select
+    j.user_id, j.id as job_id, j.name, j.channel, r.id as job_run_id, r.period_key, r.scheduled_at, r.remind_at,
+    r.status
+from scheduler.job_runs as r
+join scheduler.jobs as j on j.id = r.job_id
+where r.status in ('pending', 'sent', 'snoozed') and j.status <> 'archived'
+union all
+select
+    j.user_id, j.id, j.name, j.channel, null, null, p.next_at, p.next_at - make_interval(mins => j.advance_minutes),
+    null
+from scheduler.job_plans as p
+join scheduler.jobs as j on j.id = p.job_id
+where j.status = 'active' and p.next_at is not null;
+
+comment on view scheduler.upcoming is
+    'Every run that is open, and the next firing of each schedule that has no run yet.';
+
+-- Due reminders -------------------------------------------------------------------------------------------------------
+
+create or replace view scheduler.due_runs with (security_invoker = true) as
+select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status, (
+    select case
+        when d.status <> 'pending' or d.scheduled_at > duly.now() then null
+        when j.catch_up = 'none' and d.scheduled_at < duly.now() - interval '10 minutes'
+            then 'NO_WORKER'
+        when j.catch_up = 'latest' and exists (
+            select
+            from scheduler.job_runs as later
+            where later.job_id = d.job_id and later.scheduled_at > d.scheduled_at and later.scheduled_at <= duly.now()
+        ) then 'SUPERSEDED'
+        when j.catch_up = 'all' and exists (
+            select
+            from scheduler.job_runs as later
+            where later.job_id = d.job_id and later.scheduled_at > d.scheduled_at and later.scheduled_at <= duly.now()
+            order by later.scheduled_at
+            offset 99
+            limit 1
+        ) then 'TOO_MANY_LATER'
+    end
+    from scheduler.jobs as j
+    where j.id = d.job_id
+) as skipped
+from scheduler.job_runs as d
+where d.remind_at <= duly.now() and d.remind_at is not null and d.scheduled_at < duly.now() + interval '8 days'
+    and coalesce((
+        select not p.is_closing and (d.status <> 'pending' or p.next_at > duly.now() or p.state = 'stuck')
+        from scheduler.job_plans as p
+        where p.job_id = d.job_id
+    ), true);
+
+comment on view scheduler.due_runs is
+    'Runs whose reminder is due, and why it will be skipped if it will. A schedule that is still being planned up to '
+    'now '
+    'waits for that, because the latest of what it missed is not known yet. A snoozed run comes back whatever was '
+    'missed. '
+    'Of a schedule that was archived nothing comes back.';
+
+create or replace function scheduler.is_locked(run bigint, run_scheduled_at timestamptz) returns boolean
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    perform
+    from scheduler.job_runs as r
+    where r.id = run and r.scheduled_at = run_scheduled_at
+    for no key update skip locked;
+    return not found;
+end
+$$;
+
+comment on function scheduler.is_locked(bigint, timestamptz) is
+    'Whether another transaction has locked this run, so that reminders skip it; only trying to lock it shows that.';
+
+-- Guard and timeline of schedule and run: rendered from the state machine, and compared with it by a test.
+
+create or replace function "scheduler"."jobs_guard"() returns trigger
+    language plpgsql
+    as $guard$
+begin
+    if tg_op = 'INSERT' then
+        if not (new."status"::text = any (array['active', 'paused'])) then
+            raise exception '% cannot begin as %', 'schedule', new."status" using errcode = 'DU001';
+        end if;
+        new.revision := 1;
+        new.moved_from := null;
+    elsif new."id" is distinct from old."id" then
+        raise exception 'the key of % % cannot change', 'schedule', old."id" using errcode = 'DU001';
+    elsif (
+        new."user_id", new."created_at", new."request_key", new."request_digest"
+    ) is distinct from (
+        old."user_id", old."created_at", old."request_key", old."request_digest"
+    ) then
+        raise exception 'of % % these stay as they are: %', 'schedule', old."id",
+            'user_id, created_at, request_key, request_digest'
+            using errcode = 'DU001';
+    elsif new."status" is not distinct from old."status" and not (
+        ((new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at))
+    ) then
+        new.revision := old.revision;
+        new.moved_from := null;
+    elsif new."status" is distinct from old."status" and not (case old."status"::text
+        when 'active' then new."status"::text = any (array['paused', 'archived'])
+        when 'paused' then new."status"::text = any (array['active', 'archived'])
+        else false
+    end) then
+        raise exception '% % cannot go from % to %', 'schedule', old."id",
+            old."status", new."status" using errcode = 'DU001';
+    else
+        new.revision := old.revision + 1;
+        new.moved_from := old."status"::text;
+    end if;
+    return new;
+end
+$guard$;
+
+create or replace trigger "jobs_guard" before insert or update on "scheduler"."jobs"
+    for each row execute function "scheduler"."jobs_guard"();
+
+create or replace function "scheduler"."jobs_timeline"() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $timeline$
+begin
+    insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
+    select
+        'schedule', "id"::text, revision, duly.clock(), moved_from, "status"::text, null::text,
+            jsonb_build_object('rule', rule)
+    from moved
+    where moved_from is not null or tg_op = 'INSERT';
+    return null;
+end
+$timeline$;
+
+create or replace trigger "jobs_timeline_insert" after insert on "scheduler"."jobs"
+    referencing new table as moved
+    for each statement execute function "scheduler"."jobs_timeline"();
+
+create or replace trigger "jobs_timeline_update" after update on "scheduler"."jobs"
+    referencing new table as moved
+    for each statement execute function "scheduler"."jobs_timeline"();
+
+create or replace function "scheduler"."job_runs_guard"() returns trigger
+    language plpgsql
+    as $guard$
+begin
+    if tg_op = 'INSERT' then
+        if not (new."status"::text = any (array['pending'])) then
+            raise exception '% cannot begin as %', 'run', new."status" using errcode = 'DU001';
+        end if;
+        new.revision := 1;
+        new.moved_from := null;
+        new.sent_at := null;
+    elsif new."id" is distinct from old."id" then
+        raise exception 'the key of % % cannot change', 'run', old."id" using errcode = 'DU001';
+    elsif (
+        new."job_id", new."period_key", new."scheduled_at", new."created_at"
+    ) is distinct from (
+        old."job_id", old."period_key", old."scheduled_at", old."created_at"
+    ) then
+        raise exception 'of % % these stay as they are: %', 'run', old."id",
+            'job_id, period_key, scheduled_at, created_at'
+            using errcode = 'DU001';
+    elsif new."status" is not distinct from old."status" and not (
+        false
+    ) then
+        new.revision := old.revision;
+        new.moved_from := null;
+        if new.status not in ('pending', 'sent', 'snoozed') and new.remind_at is not null then
+            raise exception 'run % is % and nobody is reminded of it', old.id, old.status using errcode = 'DU001';
+        end if;
+        new.sent_at := old.sent_at;
+    elsif new."status" is distinct from old."status" and not (case old."status"::text
+        when 'pending' then new."status"::text = any (array['sent', 'confirmed', 'skipped', 'cancelled'])
+        when 'sent' then new."status"::text = any (array['confirmed', 'skipped', 'snoozed', 'cancelled'])
+        when 'snoozed' then new."status"::text = any (array['sent', 'confirmed', 'skipped', 'cancelled'])
+        else false
+    end) then
+        raise exception '% % cannot go from % to %', 'run', old."id",
+            old."status", new."status" using errcode = 'DU001';
+    else
+        new.revision := old.revision + 1;
+        new.moved_from := old."status"::text;
+        new.sent_at := case when new.status = 'sent' then coalesce(old.sent_at, duly.clock()) else old.sent_at end;
+        new.remind_at := case when new.status = 'snoozed' then new.remind_at end;
+    end if;
+    return new;
+end
+$guard$;
+
+create or replace trigger "job_runs_guard" before insert or update on "scheduler"."job_runs"
+    for each row execute function "scheduler"."job_runs_guard"();
+
+create or replace function "scheduler"."job_runs_timeline"() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $timeline$
+begin
+    insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
+    select
+        'run', "id"::text, revision, duly.clock(), moved_from, "status"::text, null::text,
+            jsonb_strip_nulls(jsonb_build_object('job', job_id, 'period', period_key, 'remindAt', remind_at, 'reason',
+            reason))
+    from moved
+    where moved_from is not null or tg_op = 'INSERT';
+    return null;
+end
+$timeline$;
+
+create or replace trigger "job_runs_timeline_insert" after insert on "scheduler"."job_runs"
+    referencing new table as moved
+    for each statement execute function "scheduler"."job_runs_timeline"();
+
+create or replace trigger "job_runs_timeline_update" after update on "scheduler"."job_runs"
+    referencing new table as moved
+    for each statement execute function "scheduler"."job_runs_timeline"();
+
+-- Before the grants of a branch: takes from PUBLIC and from duly's own roles what they may do with its objects, so that
+-- a right that is no longer granted is gone. What an administrator granted to others stays.
+
+do $revoke$
+declare
+    of_duly constant text := format('%I, %I, %I', 'duly_worker', 'duly_api', 'duly_readonly');
+    thing record;
+begin
+    for thing in
+        select
+            case c.relkind when 'S' then 'sequence' else 'table' end as kind, c.oid::regclass::text as name,
+            true as is_new
+        from pg_catalog.pg_class as c
+        inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+        where n.nspname = any ('{"scheduler","expense"}'::text[]) and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
+            and pg_get_userbyid(c.relowner) = current_user
+        union all
+        select 'routine', f.oid::regprocedure::text, f.proacl is null
+        from pg_catalog.pg_proc as f
+        inner join pg_catalog.pg_namespace as n on n.oid = f.pronamespace
+        where n.nspname = any ('{"scheduler","expense"}'::text[]) and pg_get_userbyid(f.proowner) = current_user
+    loop
+        execute format('revoke all on %s %s from %s', thing.kind, thing.name, of_duly);
+        if thing.is_new or thing.name not in ('duly.clock()', 'duly.now()') then
+            -- The clocks may have been opened to all by an administrator; of the rest nothing is for PUBLIC.
+            execute format('revoke all on %s %s from public', thing.kind, thing.name);
+        end if;
+    end loop;
+end
+$revoke$;
+
+-- Who may do what -----------------------------------------------------------------------------------------------------
+-- Answers and expenses are written by functions only; no role may delete them.
+
+grant usage on schema scheduler, expense to "duly_worker", "duly_api", "duly_readonly";
+
+grant select on scheduler.jobs, scheduler.expense_templates, scheduler.job_plans, scheduler.missed_ranges,
+    scheduler.job_run_keys, scheduler.job_runs, scheduler.reminders, scheduler.confirmations, scheduler.upcoming,
+    scheduler.due_runs, expense.expenses
+    to "duly_worker", "duly_api", "duly_readonly";
+
+grant insert (
+    user_id, name, description, rule, first_run_at, advance_minutes, channel, status, catch_up, request_key,
+    request_digest
+) on scheduler.jobs to "duly_api";
+
+grant update (name, description, rule, first_run_at, advance_minutes, channel, status, catch_up)
+    on scheduler.jobs to "duly_api";
+
+grant insert, update on scheduler.expense_templates to "duly_api";
+
+grant delete on scheduler.expense_templates to "duly_api";
+
+grant insert (job_id, period_key, scheduled_at, remind_at) on scheduler.job_runs to "duly_api", "duly_worker";
+
+grant update (status, remind_at, reminder_id, reason) on scheduler.job_runs to "duly_worker";
+
+grant update (remind_at) on scheduler.due_runs to "duly_worker";
+
+-- to lock what it shows
+grant update on scheduler.job_plans to "duly_worker";
+
+grant insert (job_id, from_at, until_at, rule, zone, first_run_at, reason) on scheduler.missed_ranges to "duly_worker";
+
+grant execute on function scheduler.limits() to "duly_worker", "duly_api", "duly_readonly";
+
+grant execute on function scheduler.is_locked(bigint, timestamptz) to "duly_worker", "duly_api";
+
+grant execute on function scheduler.ensure_partitions(int) to "duly_worker";
+
+grant execute on function scheduler.ensure_run(bigint, text, timestamptz) to "duly_worker", "duly_api";
+
+grant execute on function scheduler.finish_archived(int) to "duly_worker";
+
+grant execute on function scheduler.receipt_of(bigint) to "duly_api", "duly_readonly";
+
+grant execute on function scheduler.answer(bigint, bigint, text, text, jsonb) to "duly_api";
+
+grant execute on function scheduler.undo(bigint, bigint, interval) to "duly_api";
+
+-- One row per object; its hash is that of the text it has now.
+insert into duly.schema_object (branch, object, sha256)
+select 'scheduler', applied.object, applied.sha256
+from unnest( E'{"trigger is_append_only on expense.expenses","trigger is_not_emptied on expense.expenses","function scheduler.tg_set_updated_at","trigger trg_jobs__upd on scheduler.jobs","function scheduler.limits","function scheduler.check_schedule_limits","trigger jobs_limits_insert on scheduler.jobs","trigger jobs_limits_update on scheduler.jobs","trigger trg_job_runs__upd on scheduler.job_runs","function scheduler.write_run_key","trigger job_runs_key on scheduler.job_runs","function scheduler.fill_remind_at","trigger job_runs_remind_at on scheduler.job_runs","function scheduler.delete_run_key","trigger job_runs_delete_key on scheduler.job_runs","function scheduler.check_run_limits","trigger job_runs_limits on scheduler.job_runs","trigger trg_reminders__upd on scheduler.reminders","trigger trg_confirmations__upd on scheduler.confirmations","function expense.check_reversal","trigger expenses_reversal on expense.expenses","function scheduler.watch_partition","function scheduler.make_partition","function scheduler.ensure_partitions","function scheduler.take_back_runs","function scheduler.cancel_open","function scheduler.finish_archived","function scheduler.begin_plan","trigger jobs_begin_plan on scheduler.jobs","function scheduler.change_plan","trigger jobs_change_plan on scheduler.jobs","function scheduler.follow_zone","trigger users_follow_zone on \\"user\\".users","function scheduler.ensure_run","function scheduler.note_sent","trigger outbox_note_sent on duly.outbox","function scheduler.receipt_of","function scheduler.answer","function scheduler.undo","view scheduler.upcoming","view scheduler.due_runs","function scheduler.is_locked","function \\"scheduler\\".\\"jobs_guard\\"","trigger \\"jobs_guard\\" on \\"scheduler\\".\\"jobs\\"","function \\"scheduler\\".\\"jobs_timeline\\"","trigger \\"jobs_timeline_insert\\" on \\"scheduler\\".\\"jobs\\"","trigger \\"jobs_timeline_update\\" on \\"scheduler\\".\\"jobs\\"","function \\"scheduler\\".\\"job_runs_guard\\"","trigger \\"job_runs_guard\\" on \\"scheduler\\".\\"job_runs\\"","function \\"scheduler\\".\\"job_runs_timeline\\"","trigger \\"job_runs_timeline_insert\\" on \\"scheduler\\".\\"job_runs\\"","trigger \\"job_runs_timeline_update\\" on \\"scheduler\\".\\"job_runs\\"","grants"}'::text[], '{"879d5dc1e2e5b136974b1227606ced60d335894dc7755c42f4dd55229689eae5","6d5b2d665a50cb4d028801a2fd64c4d23e3d6997354ad2e7dd5bab106ada9752","61bb8aa907cefd1d6c828c320db3a721e1ace183367977310f9c77a768a0fade","b0a38a3adc85e7c76880f6bcd1b61b75675c5ea253d6a364678a1547bd4af56f","a8885ad6c1f65b8457583c09dc7dcc647a171fccd4a344cd1611f302dc8f98e5","4b34a8c59b048ae0e3224cad54bc6d4b9d09a07d2954aef1d5bfd95cce8c5555","317581a387e3e11a56623f5c2e3e5e7f143ce07cfa50e2d8f9ea1c9092ae7c00","8e3194d61856a0c9e599175d57d7d8acc66ad22baf75faee79fe6c209fd0453a","04ef3cb8bc6f6564f94a6d09271fd629717ddf545725eaccf7f7366cf232c120","80870393311032261f28ed029b4dbf107ce3d5701964c8c9389317470af41eae","3393be82e57326519238b080693b9e86ac877c2930920b8f8ee3dca05bb43387","cccec23e0c2871ba49a88f05d54cb6a88368bd9e2c839bc6ef1efd954080de99","084de821118744fe8c5653d920d4f0205f175b99c28672cc795c1e1dc72528bf","4cda67462d1f2c6124fd3823bf0af82d0ab2371f6ff4adf74ab77019c06e17c2","c3c2e1a0715ba379fd61fd07f4aa4b2a222a85d787790f927c8a48a226d34d42","b33d3e08a14a802c2b2f25c910944d1b4694d9da67d0fde822e34cd0a5f5fea5","420c38d938eb8e1f1e02a1fd048f1c444989e5b6f8ea9b8ac8bc32c5542d3994","16ee85d48a67b78a90f9d47b51cbe695f51250e9bc62011dd34570b8ec9da68f","756edfaff6bf7c1c2eb1712bb3efa8fa97190f19bb7bf36bc2f2d077371efd26","55b62d11198e930e22b37fb9f63a409f7c0242c0ced0e7da01007bcc9ac93168","03ff0bf7eb6a6a9d76d262b4da4c14150be766454534e77fd4a56747611ee79a","437d9b78ddc5f20b98a239b948cd27f3210027841d012a2a36abec0693ba50e3","1c3aa25bb802e6ea3a5c984fde29620ef1e6b21c062fca241c9978b46cb92d7b","62f68885843d8eff142b8219f32830fa479e7bd621a1b366d934d03262e94099","03298b9a753bf023e18c327dfb131e980df9c44dc2714adadd301fc51f3cd143","0f479c95be3fb173d57ea0b9f5adbbf861ad77fc2fe864340257d9a02459ea6b","c241eb4cc2f80b9b79805135e6d5756bf8b232821d448f1bcbb0faa8f09e1b34","c71f2bd9640aa63538d7920b17021fac0de6651ba964ba080f21f98e6e10dc6c","45f931c25b7945d91fd77967f94a6731fd10e7850167e0a256eb210f0c88838c","088d49352920490511e3f38d44aac366214057694ddc96b531ed13f5aec8fc82","239847fa87fcf14ab15b203b8815a32734e5a8fb558056a9bc139b8ff6958f6b","e184d4ed68ffde886ef5eb922b76f8fc8b665da3a4821b05a2db14912b7603aa","b7bdd6262ca300d8f64b9dd05d938a53005aef27a04f70acb1f5480443dd9c53","7bb8ec9fdaf85754ddb0550ffef640098e75181c95e87e2a8462d7b11e30fa30","afef636230ce5eae60ed40a0ca5337ead1de5168b949088ec5c56164c3756aa1","2fd8722e3246df3db149941e5123b94238d1c11977252bb08c99936ad5193050","b7f4a660ba41812e34bafd8c4ea4e562d2012a5c98103ae895e98c9ba3a48107","1a1a3722320e12fcbf7bf2f47cac8f42c1a8cc35730d32bbd9486e5893f6498e","023ffc958b218ead64b78eff0e9c7c5a038b16bb6465fbac4b7290609b774fb7","aff11bb37c30186a772bf11db728b449a2c1d030e4568ba6e1c78fc16b3ed919","5e7338ac316ba3054b59177e832a14b0c31a239b34b8ebca139c77495ef7525e","63a619ec4e4781b05ffe73dff5b9d351682eed5a5ce735522245aa2706eb36c4","3d9a1b79053cdbfdfef506be1635f8650368ecaf24be6c51d103348a70f03f31","5ad970a1b958489d4f1b46577903bf1aa9c99bc57007a26057973f9259a216e9","f115bee11d63886a32e59b6d2668e5afa0e877a0435002bdc30f413403517ac3","ca59fabb8b8ac28a56727a128969ba21a1efe4e949b4c0dac013f58fed59bbc5","4e350d2214213379c335452ca3ec2edc7e73f336e573ae23f7b910e29242d057","76db769dd46407c04966d3752725a78f1666d47604ca4884b710f327ffedf635","10992e686bd78f88a60cac687a1f2085ebf92c82802018f993ae191c35899a1f","6fec97881025c4b44fa51eca5658ac953454e52a46e488848cc0c06c44dc9971","e7e2a6a0e834695570775fa1a882ecf3a5ece152c0939679b49a1256377e77d0","5a9ef10e8f955259ade351ebd17dd23cd155cfb7d6539898fa3e62cbe0487666","a8462a664976131539517c555523a6616dcbbb8dd90719519cf867b9e7576889"}'::text[]) as applied (object, sha256)
+on conflict (branch, object) do update set sha256 = excluded.sha256;
+
+-- What the scheduler writes once, when its functions and guards are there.
+
+-- Numbers -------------------------------------------------------------------------------------------------------------
+-- After going down and up again the log of before is still there: no id in it is used twice.
+
+select setval(pg_get_serial_sequence('scheduler.jobs', 'id'), max(t.key::bigint))
+from duly.transition as t
+where t.machine = 'schedule'
+having count(*) > 0;
+select setval(pg_get_serial_sequence('scheduler.job_runs', 'id'), max(t.key::bigint))
+from duly.transition as t
+where t.machine = 'run'
+having count(*) > 0;
+
+-- Months --------------------------------------------------------------------------------------------------------------
+-- A month is made beside the table and attached, which blocks neither readers nor writers. Rows that came before
+-- their month was there lie in the default partition and move over with it.
+
+create table scheduler.job_runs_default partition of scheduler.job_runs default;
+select scheduler.watch_partition('scheduler.job_runs_default');
+select scheduler.ensure_partitions();
+
+do $closing$
+declare
+    found record;
+begin
+    for found in
+        select r.rolname as guest, n.nspname as home
+        from pg_catalog.pg_roles as r
+        cross join pg_catalog.pg_namespace as n
+        where r.rolname in ('anon', 'authenticated')
+            and n.nspname = any ('{"scheduler","expense"}'::text[])
+            and pg_get_userbyid(n.nspowner) = current_user  -- a backend's schema is a backend's
+    loop
+        execute format('revoke all on schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all tables in schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all sequences in schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all routines in schema %I from %I', found.home, found.guest);
+    end loop;
+end
+$closing$;
+
+reset role;
+reset lock_timeout;
+reset client_min_messages;
