@@ -19,8 +19,13 @@ from duly.db.migrations import Names
 from duly.formatting import COMMAND_VARIABLE
 from duly.testing import FOREIGN_DATABASE_VARIABLES, TestDatabases, install_test_clock, plugin, server_for_tests
 from duly.testing.databases import database_prefix, remove_server_directory, remove_test_run, shared_directory
-from tests.support.invariants import broken_in, changed_in, is_lawful, is_story
-from tests.support.lending import Lender
+from tests.support.database_pool import DatabasePool
+from tests.support.invariants import (
+    compares_catalogue,
+    find_contract_differences,
+    find_violations,
+    must_keep_invariants,
+)
 from tests.support.log_setup import restored_logging
 from tests.support.progress import Progress
 from tests.support.servers import EMBEDDED, NAMES, open_named_server
@@ -35,8 +40,8 @@ hypothesis.settings.load_profile("duly")
 
 RUN_HOME = "DULY_TEST_RUN_HOME"
 TITLE = "DULY_TEST_TITLE"
-ENOUGH_BYTES = 8 * 1024**3  # a run of everything takes two
-ASKED = pytest.StashKey[set[Path]]()
+MIN_FREE_BYTES = 8 * 1024**3  # a run of everything takes two
+CHECKED_MODULES = pytest.StashKey[set[Path]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.pluginmanager.is_registered(plugin):  # nobody announces it in a checkout that is not installed
         config.pluginmanager.register(plugin, "duly")
     config.pluginmanager.register(Budget())
-    config.stash[ASKED] = set()
+    config.stash[CHECKED_MODULES] = set()
     if not hasattr(config, "workerinput"):
         os.environ[RUN_HOME] = str(open_directory("duly-tests-"))
 
@@ -99,20 +104,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def open_directory(prefix: str) -> Path:
     """A new directory that an unprivileged server account may enter, short enough for a socket."""
-    directory = Path(tempfile.mkdtemp(prefix=prefix, dir=roomy_place()))
+    directory = Path(tempfile.mkdtemp(prefix=prefix, dir=choose_server_directory()))
     directory.chmod(0o755)
     return directory
 
 
-def roomy_place() -> Path:
+def choose_server_directory() -> Path:
     """Where servers live: in memory, where a copy of a database takes a tenth of the time, if there is plenty."""
     in_memory = Path("/dev/shm")
-    is_roomy = os.access(in_memory, os.W_OK) and shutil.disk_usage(in_memory).free > ENOUGH_BYTES
-    return in_memory if is_roomy else Path("/tmp")
+    has_room = os.access(in_memory, os.W_OK) and shutil.disk_usage(in_memory).free > MIN_FREE_BYTES
+    return in_memory if has_room else Path("/tmp")
 
 
 @pytest.fixture(autouse=True)
-def logging_as_it_was() -> Generator[None, None, None]:
+def restore_logging() -> Generator[None, None, None]:
     """A command that runs inside a test configures logging for its own output, which ends with it."""
     with restored_logging():
         yield
@@ -158,12 +163,12 @@ def templates(server: str, run_home: Path, kind: str, build: Callable[[str], Non
     return databases
 
 
-def lending(
+def open_database_pool(
     server: str, run_home: Path, owner: str, kind: str, build: Callable[[str], None]
-) -> Generator[Lender, None, None]:
+) -> Generator[DatabasePool, None, None]:
     """Who lends databases like a template, until the end of the run."""
-    with closing(Lender(templates(server, run_home, kind, build), owner)) as lender:
-        yield lender
+    with closing(DatabasePool(templates(server, run_home, kind, build), owner)) as database_pool:
+        yield database_pool
 
 
 def build_template(dsn: str) -> None:
@@ -183,9 +188,9 @@ def build_movable_template(dsn: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def conformance_databases(server: str, run_home: Path, worker_id: str) -> Generator[Lender, None, None]:
+def conformance_databases(server: str, run_home: Path, worker_id: str) -> Generator[DatabasePool, None, None]:
     """Databases with the two tables, on the server of this run."""
-    yield from lending(server, run_home, worker_id, "conformance", build_conformance_tables)
+    yield from open_database_pool(server, run_home, worker_id, "conformance", build_conformance_tables)
 
 
 def build_conformance_tables(dsn: str) -> None:
@@ -227,49 +232,49 @@ def telegram() -> Generator["FakeTelegram", None, None]:
 
 
 @pytest.fixture(scope="session")
-def lender(server: str, run_home: Path, worker_id: str) -> Generator[Lender, None, None]:
+def database_pool(server: str, run_home: Path, worker_id: str) -> Generator[DatabasePool, None, None]:
     """Databases like the template."""
-    yield from lending(server, run_home, worker_id, "template", build_template)
+    yield from open_database_pool(server, run_home, worker_id, "template", build_template)
 
 
 @pytest.fixture(scope="session")
-def movable_lender(server: str, run_home: Path, worker_id: str) -> Generator[Lender, None, None]:
+def movable_database_pool(server: str, run_home: Path, worker_id: str) -> Generator[DatabasePool, None, None]:
     """Databases like the template, with a clock that can be moved."""
-    yield from lending(server, run_home, worker_id, "moving", build_movable_template)
+    yield from open_database_pool(server, run_home, worker_id, "moving", build_movable_template)
 
 
 @pytest.fixture
-def database(lender: Lender, request: pytest.FixtureRequest) -> Generator[str, None, None]:
+def database(database_pool: DatabasePool, request: pytest.FixtureRequest) -> Generator[str, None, None]:
     """The address of a database of this test's own, in which no law is broken when it is over."""
-    with lender.lend() as dsn:
+    with database_pool.borrow() as dsn:
         yield dsn
         check_invariants(dsn, request)
 
 
 @pytest.fixture
-def movable_database(movable_lender: Lender, request: pytest.FixtureRequest) -> Generator[str, None, None]:
+def movable_database(movable_database_pool: DatabasePool, request: pytest.FixtureRequest) -> Generator[str, None, None]:
     """The same, with a clock that can be moved."""
-    with movable_lender.lend() as dsn:
+    with movable_database_pool.borrow() as dsn:
         yield dsn
         check_invariants(dsn, request)
 
 
 def check_invariants(dsn: str, request: pytest.FixtureRequest) -> None:
     """A test of people and workers leaves its database lawful; a story, also as the contracts say."""
-    if is_lawful(request) and is_asked(request):
+    if must_keep_invariants(request) and should_check_invariants(request):
         with psycopg.connect(dsn, autocommit=True, options="-c lock_timeout=10s -c jit=off") as admin:
-            assert broken_in(admin) == []
-            assert not is_story(request) or changed_in(admin) == []
+            assert find_violations(admin) == []
+            assert not compares_catalogue(request) or find_contract_differences(admin) == []
 
 
-def is_asked(request: pytest.FixtureRequest) -> bool:
+def should_check_invariants(request: pytest.FixtureRequest) -> bool:
     """Are invariants asked after this test? In the fast tier once per module, after whichever test comes first."""
     path = Path(str(request.path))
-    wanted = request.config.option.invariants or ("module" if is_fast(path) else "test")
-    asked = request.config.stash[ASKED]
-    if wanted == "module" and path in asked:
+    frequency = request.config.option.invariants or ("module" if is_fast(path) else "test")
+    checked_modules = request.config.stash[CHECKED_MODULES]
+    if frequency == "module" and path in checked_modules:
         return False
-    asked.add(path)
+    checked_modules.add(path)
     return True
 
 

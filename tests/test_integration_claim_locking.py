@@ -32,7 +32,7 @@ class ClaimLocking(ContractCase):
     def let_lapse(self, key: UUID) -> None:
         """As if its holder had been silent for longer than its lease."""
         statement = "update HOME.capture_session set locked_at = locked_at - %s * interval '1 s' where id = %s"
-        self.admin.execute(self.here(statement).encode(), [LEASE + 1, key])
+        self.admin.execute(self.qualified(statement).encode(), [LEASE + 1, key])
 
     async def take_over(self) -> Lease:
         """Claim what has lapsed, under the name that every container has."""

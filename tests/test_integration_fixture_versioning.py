@@ -74,9 +74,11 @@ class FixtureVersioning(ContractCase):
             "delete from HOME.schedule_version where session_id = %s",
         ):
             with self.assertRaises(psycopg.Error):
-                self.admin.execute(self.here(statement).encode(), [key])
+                self.admin.execute(self.qualified(statement).encode(), [key])
         with self.assertRaises(psycopg.errors.InsufficientPrivilege):
-            await self.captures.worker.execute(self.here("update HOME.day_schedule set current_version = 9").encode())
+            await self.captures.worker.execute(
+                self.qualified("update HOME.day_schedule set current_version = 9").encode()
+            )
         self.assertEqual(self.versions(), [(DATE, 1, key)])
 
     async def test_a_session_that_cannot_be_read_leaves_nothing_and_the_next_goes_on(self) -> None:

@@ -1,11 +1,11 @@
-"""The proof tier: what runs nightly and before a release, in sections that also run alone.
+"""The proof tier: tests that run nightly and before a release, in sections that can also run alone.
 
     ./duly test --proof list               the sections, and what each covers
     ./duly test --proof                    all of them, one after the other
-    ./duly test --proof faults pg15        these
-    … --report                             and write result, commit and seed of each into docs/figures/proof.md
+    ./duly test --proof faults pg15        only these sections
+    … --report                             also write result, commit and seed of each to docs/figures/proof.md
 
-Whoever changes what a section covers runs that section. A section takes at most half an hour on two cores.
+If you change what a section covers, run that section. A section takes at most half an hour on two cores.
 """
 
 import json
@@ -39,7 +39,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a section."""
+    """The result of a section."""
 
     section: str
     passed: bool
@@ -50,24 +50,24 @@ class Result:
     at: str
 
 
-def tests(*words: str) -> list[str]:
-    """A run of named tests."""
-    return ["test", *words]
+def tests(*arguments: str) -> list[str]:
+    """Return the command that runs these tests."""
+    return ["test", *arguments]
 
 
 def on_server(name: str) -> Section:
-    """Everything that is SQL, on a server of this name."""
-    places = [str(path.relative_to(ROOT)) for path in sql_places()]
-    return Section(f"every package with SQL on {name}", [tests(*places, "--server", name)])
+    """Return a section that runs every package with SQL on a server of this name."""
+    directories = [str(path.relative_to(ROOT)) for path in sql_directories()]
+    return Section(f"every package with SQL on {name}", [tests(*directories, "--server", name)])
 
 
-def sql_places() -> list[Path]:
-    """The directories of the packages that have SQL, in both lower tiers."""
+def sql_directories() -> list[Path]:
+    """Return the test directories of the packages with SQL, in the fast and the full tier."""
     return [path for tier in ("fast", "full") for each in SQL if (path := ROOT / "tests" / tier / each).is_dir()]
 
 
 def through_pooler(name: str) -> Section:
-    """What workers do, through PgBouncer in transaction mode."""
+    """Return a section that runs lease and worker tests through PgBouncer in transaction mode."""
     return Section(
         f"lease and worker conformance on {name} through PgBouncer",
         [tests(*CONFORMANCE, "--server", name, "--through-pooler")],
@@ -84,7 +84,7 @@ SECTIONS: Mapping[str, Section] = {
         [tests("tests/proof/guards"), ["chaos", "--guards"]],
     ),
     "invariants": Section(
-        "every arm of an invariant is needed; invariants asked after every test of the fast tier",
+        "every branch of every invariant is needed; invariants checked after every fast test",
         [tests("tests/proof/verify"), tests("tests/fast", "--invariants", "test")],
     ),
     "races": Section(
@@ -95,7 +95,7 @@ SECTIONS: Mapping[str, Section] = {
         ],
     ),
     "storms": Section(
-        "storms of taps and answers", [tests("tests/proof/telegram", "tests/proof/apps/scheduler/test_storm.py")]
+        "concurrent taps and answers", [tests("tests/proof/telegram", "tests/proof/apps/scheduler/test_storm.py")]
     ),
     "firings": Section(
         "a hundred rules against an oracle, at every change of clocks of every zone to 2100",
@@ -113,17 +113,17 @@ SECTIONS: Mapping[str, Section] = {
 }
 
 
-def run_proof(words: Sequence[str]) -> int:
-    """Run sections; 0 when all of them passed."""
-    if "list" in words:
+def run_proof(arguments: Sequence[str]) -> int:
+    """Run sections; return 0 if all of them passed."""
+    if "list" in arguments:
         print("\n".join(f"{name:16} {section.covers}" for name, section in SECTIONS.items()))
         return 0
-    names = [word for word in words if not word.startswith("-")]
+    names = [argument for argument in arguments if not argument.startswith("-")]
     if unknown := [name for name in names if name not in SECTIONS]:
-        print(f"duly: no such section of proof: {', '.join(unknown)}; there are {', '.join(SECTIONS)}", file=sys.stderr)
+        print(f"duly: unknown section: {', '.join(unknown)}; choose from {', '.join(SECTIONS)}", file=sys.stderr)
         return 2
     results = [run_section(name) for name in names or SECTIONS]
-    if "--report" in words:
+    if "--report" in arguments:
         write_report(results)
     for result in results:
         verdict = "ok" if result.passed else "FAILED"
@@ -149,7 +149,7 @@ def run_section(name: str) -> Result:
 
 
 def seeded(command: Sequence[str], seed: int) -> list[str]:
-    """A command with the seed that it takes."""
+    """Add the seed to a command that takes one."""
     match command[0]:
         case "test":
             return [*command, f"--randomly-seed={seed}"]
@@ -160,7 +160,7 @@ def seeded(command: Sequence[str], seed: int) -> list[str]:
 
 
 def run_command(command: Sequence[str], seconds: float) -> tuple[int, str]:
-    """Run a command of the launcher in bounded time, pass on what it prints, and keep its last line."""
+    """Run a command of the launcher with a time limit; print its output and return its exit status and last line."""
     last = ""
     with subprocess.Popen(
         [str(ROOT / "duly"), *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -177,22 +177,22 @@ def run_command(command: Sequence[str], seconds: float) -> tuple[int, str]:
 
 
 def commit() -> str:
-    """The commit of this checkout, and whether something in it was changed since."""
+    """Return the commit of this checkout, and whether it has uncommitted changes."""
     head = git("rev-parse", "--short", "HEAD")
     return f"{head} with changes" if git("status", "--porcelain", "--", "src", "tests", "tools") else head
 
 
-def git(*words: str) -> str:
-    """What git answers."""
-    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+def git(*arguments: str) -> str:
+    """Return the output of a git command."""
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def write_report(results: Sequence[Result]) -> None:
-    """Write the page of figures: the newest result of every section."""
+    """Write the page with the newest result of every section."""
     known: dict[str, dict[str, object]] = json.loads(DATA.read_text()) if DATA.exists() else {}
     known |= {result.section: asdict(result) for result in results}
     DATA.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
-    rows = [row_of(name, known.get(name)) for name in SECTIONS]
+    rows = [render_row(name, known.get(name)) for name in SECTIONS]
     page = PAGE.read_text() if PAGE.exists() else "<!-- results -->\n<!-- end -->\n"
     table = "\n".join(
         ["| section | covers | result | minutes | commit | seed | day |", "|---|---|---|---|---|---|---|", *rows]
@@ -202,8 +202,8 @@ def write_report(results: Sequence[Result]) -> None:
     )
 
 
-def row_of(name: str, result: Mapping[str, object] | None) -> str:
-    """A row of the page."""
+def render_row(name: str, result: Mapping[str, object] | None) -> str:
+    """Format a row of the page."""
     if result is None:
         return f"| `{name}` | {SECTIONS[name].covers} | not run yet | | | | |"
     verdict = "green" if result["passed"] else "**red**"

@@ -1,10 +1,10 @@
-"""Run a tier again and again, on a quiet machine or beside a CPU hog, and keep a record of every run.
+"""Run a test tier several times, on an idle machine or beside a CPU hog, and record every run.
 
     python -m tools.repeat_tests fast --times 30 --record runs.json
     python -m tools.repeat_tests full --times 5 --hog --record runs.json
 
-The hog is two processes that do nothing but count, and the tests are `nice` beside them. A record that exists is
-continued. Exit 1 when a test failed in any run.
+The hog is two busy processes, beside which the tests run with `nice`. An existing record is continued. Exit status 1 if
+a test failed in any run.
 """
 
 import argparse
@@ -42,17 +42,17 @@ class Run:
     red: Sequence[str]
 
 
-def main(words: Sequence[str]) -> int:
-    """Run the tier as often as asked."""
-    asked = read_arguments(words)
-    record: Path | None = asked.record
+def main(arguments: Sequence[str]) -> int:
+    """Run the tier the given number of times."""
+    options = read_arguments(arguments)
+    record: Path | None = options.record
     runs: list[dict[str, object]] = json.loads(record.read_text()) if record and record.exists() else []
     is_green = True
-    for nth in range(1, asked.times + 1):
-        with hog() if asked.hog else quiet() as prefix:
-            run = run_once(asked.tier, asked.hog, prefix, asked.logs)
+    for nth in range(1, options.times + 1):
+        with hog() if options.hog else quiet() as prefix:
+            run = run_once(options.tier, options.hog, prefix, options.logs)
         is_green = is_green and not run.red and "passed" in run.closing
-        print(f"{nth} of {asked.times}: {run.seconds:.0f} s, seed {run.seed}, {run.closing}", flush=True)
+        print(f"{nth} of {options.times}: {run.seconds:.0f} s, seed {run.seed}, {run.closing}", flush=True)
         for name in run.red:
             print(f"    {name}", flush=True)
         runs.append(asdict(run))
@@ -61,19 +61,19 @@ def main(words: Sequence[str]) -> int:
     return 0 if is_green else 1
 
 
-def read_arguments(words: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
+def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m tools.repeat_tests", description="run a tier again and again")
     parser.add_argument("tier", choices=TIERS)
     parser.add_argument("--times", type=int, default=1, help="how often")
     parser.add_argument("--hog", action="store_true", help="beside two busy processes, and nice")
     parser.add_argument("--record", type=Path, help="a JSON file that gets a line for every run")
     parser.add_argument("--logs", type=Path, help="a directory that keeps the output of runs with a failure")
-    return parser.parse_args(words)
+    return parser.parse_args(arguments)
 
 
 def run_once(tier: str, beside_hog: bool, prefix: Sequence[str], logs: Path | None) -> Run:
-    """One run, and what became of it."""
+    """Run the tier once and return the result."""
     began = time.monotonic()
     command = [*prefix, str(ROOT / "duly"), "test", *TIERS[tier]]
     ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -90,7 +90,7 @@ def run_once(tier: str, beside_hog: bool, prefix: Sequence[str], logs: Path | No
 
 @contextmanager
 def hog() -> Generator[Sequence[str], None, None]:
-    """Keep two processors busy; what is to be run begins with `nice`."""
+    """Keep two processors busy; yield the prefix that runs the tests with `nice`."""
     hogs = [subprocess.Popen([sys.executable, "-c", HOG]) for _ in range(HOGS)]
     try:
         yield ["nice", "-n", "5"]
@@ -102,7 +102,7 @@ def hog() -> Generator[Sequence[str], None, None]:
 
 @contextmanager
 def quiet() -> Generator[Sequence[str], None, None]:
-    """Nothing beside it; say so if that is not true."""
+    """Run without a hog; print a warning if the machine is busy anyway."""
     if os.getloadavg()[0] > 1:
         print(f"the load is {os.getloadavg()[0]:.1f} before the run", flush=True)
     yield []

@@ -140,11 +140,11 @@ def on_background_loop(coroutine: Coroutine[Any, Any, Answer]) -> Answer:
 # A real server --------------------------------------------------------------------------------------------------------
 
 
-def request_until_rate_limited(ask: Callable[[], httpx2.Response], limit: int = 1000) -> list[httpx2.Response]:
+def request_until_rate_limited(send_request: Callable[[], httpx2.Response], limit: int = 1000) -> list[httpx2.Response]:
     """Send requests until one gets 429; a slow machine needs more, because the bucket refills meanwhile."""
-    answers = [ask()]
+    answers = [send_request()]
     while answers[-1].status_code != 429 and len(answers) < limit:
-        answers.append(ask())
+        answers.append(send_request())
     return answers
 
 

@@ -324,10 +324,10 @@ class FakeTelegram:
         try:
             self.check_token(request.match_info["token"])
             self.raise_planned_error(method)
-            ask = getattr(self, f"do_{to_snake_case(method)}", None)
-            if ask is None:
+            handler = getattr(self, f"do_{to_snake_case(method)}", None)
+            if handler is None:
                 raise ApiError(404, "Not Found: method not found")
-            found = ask(given)
+            found = handler(given)
             status, body = 200, {"ok": True, "result": await found if asyncio.iscoroutine(found) else found}
         except ApiError as refusal:
             status, body = refusal.status, refusal.body
@@ -347,9 +347,9 @@ class FakeTelegram:
 
     def raise_planned_error(self, method: str) -> None:
         """Raise the error that a test has planned for this call."""
-        for place, (of, refusal) in enumerate(self.planned_errors):
+        for index, (of, refusal) in enumerate(self.planned_errors):
             if of == method or (of == "*" and method in ("sendMessage", "editMessageText", "answerCallbackQuery")):
-                del self.planned_errors[place]
+                del self.planned_errors[index]
                 raise refusal
 
     def do_get_me(self, _: Json) -> Json:

@@ -13,18 +13,18 @@ from duly.apps.ingest.reading import CaptureInput, Input
 from duly.apps.ingest.work import CaptureOptions, CaptureWork
 from duly.lease.work import Tuning, Work
 from tests.support.processes import pause, print_line
-from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
+from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_tuning
 
 TUNING = Tuning(lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100)
 RULES = CaptureOptions()
-A_THOUSAND = 1000
+USERS_PER_MODE = 1000
 EXITED = 7  # the status of a process that a session ends
 
 
-class Way(IntEnum):
+class ReadingMode(IntEnum):
     """How a person's sessions are read: their number is a thousand times this, and something."""
 
-    SAY = 1  # at once
+    READ = 1  # at once
     PAUSE = 2  # after a while
     EXIT = 3  # never: the process ends
     LOOP = 4  # never: it holds the interpreter's lock
@@ -35,12 +35,12 @@ class Way(IntEnum):
     NONSENSE = 9  # not: the answer is no day
 
 
-def users(way: Way, several: int) -> list[int]:
+def users(mode: ReadingMode, several: int) -> list[int]:
     """So many people whose sessions are read in this way."""
-    return [way * A_THOUSAND + nth for nth in range(several)]
+    return [mode * USERS_PER_MODE + nth for nth in range(several)]
 
 
-def day_of(user: int) -> dict[str, Any]:
+def make_day(user: int) -> dict[str, Any]:
     """What a person's session shows."""
     return {
         "schedule_date": "2026-02-10",
@@ -51,7 +51,7 @@ def day_of(user: int) -> dict[str, Any]:
 # In a worker ----------------------------------------------------------------------------------------------------------
 
 
-class Told:
+class ScriptedReader:
     """Reads a session by doing what its person's number says."""
 
     input = Input.PHOTOGRAPHS
@@ -59,29 +59,29 @@ class Told:
 
     async def read(self, capture: CaptureInput) -> Sequence[DayPage]:
         """The pages of a session that is read at all."""
-        way = Way(capture.user_id // A_THOUSAND)
-        print_line(way.name, capture.user_id)
-        match way:
-            case Way.SAY:
+        mode = ReadingMode(capture.user_id // USERS_PER_MODE)
+        print_line(mode.name, capture.user_id)
+        match mode:
+            case ReadingMode.READ:
                 pass
-            case Way.PAUSE:
+            case ReadingMode.PAUSE:
                 await pause(0.3)
-            case Way.EXIT:
+            case ReadingMode.EXIT:
                 os._exit(EXITED)
-            case Way.LOOP:
+            case ReadingMode.LOOP:
                 while True:
                     sum(range(1000))
-            case Way.BLOCK:
+            case ReadingMode.BLOCK:
                 threading.Event().wait()  # the very mistake
-            case Way.HANG:
+            case ReadingMode.HANG:
                 await self.hang(capture)
-            case Way.RAISE:
+            case ReadingMode.RAISE:
                 raise ZeroDivisionError("eyes closed")
-            case Way.NOTHING:
+            case ReadingMode.NOTHING:
                 return cast("Any", None)
-            case Way.NONSENSE:
+            case ReadingMode.NONSENSE:
                 return cast("Any", ["a photograph of a cat"])
-        return [DayPage(day_of(capture.user_id))]
+        return [DayPage(make_day(capture.user_id))]
 
     async def close(self) -> None:
         """Nothing is kept."""
@@ -97,9 +97,9 @@ class Told:
 
 def works(settings: WorkerSettings) -> list[Work]:
     """Read sessions, as these settings say."""
-    of_rules = {field.name for field in fields(CaptureOptions)} & settings.keys()
-    rules = replace(RULES, **{name: type(getattr(RULES, name))(settings.pop(name)) for name in of_rules})
-    return [CaptureWork(Told(), with_pace(TUNING, settings), rules)]
+    option_names = {field.name for field in fields(CaptureOptions)} & settings.keys()
+    rules = replace(RULES, **{name: type(getattr(RULES, name))(settings.pop(name)) for name in option_names})
+    return [CaptureWork(ScriptedReader(), with_tuning(TUNING, settings), rules)]
 
 
 def main() -> None:

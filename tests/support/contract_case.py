@@ -79,17 +79,17 @@ class ContractCase(unittest.IsolatedAsyncioTestCase):
         await work.prepare(self.captures.worker)
         return work
 
-    def here(self, statement: str) -> str:
+    def qualified(self, statement: str) -> str:
         """A statement with the schema and the state that a session waits in."""
         return statement.replace("HOME", self.settings.db_schema).replace("PENDING", f"'{self.settings.pending_state}'")
 
     def rows(self, statement: str, *values: object) -> list[Any]:
         """What a statement answers here."""
-        return self.captures.rows(self.here(statement), *values)
+        return self.captures.rows(self.qualified(statement), *values)
 
     def one(self, statement: str, *values: object) -> Any:
         """The one value that it answers."""
-        return self.captures.one(self.here(statement), *values)
+        return self.captures.one(self.qualified(statement), *values)
 
     def write(self, **day: object) -> None:
         """Make this the fixture."""
@@ -119,9 +119,9 @@ class ContractCase(unittest.IsolatedAsyncioTestCase):
 
     def end(self, process: subprocess.Popen[str]) -> str:
         """Wait for a `main.py` that must end well; what it said."""
-        said, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
-        return said
+        return output
 
     def session(self, key: UUID) -> Mapping[str, Any]:
         """A session as it is."""
@@ -137,8 +137,8 @@ class ContractCase(unittest.IsolatedAsyncioTestCase):
 
     def pointers(self) -> dict[str, int]:
         """The current version of every day of our person."""
-        asked = "select schedule_date::text, current_version from HOME.day_schedule where user_id = %s"
-        return dict(self.rows(asked, self.user))
+        query = "select schedule_date::text, current_version from HOME.day_schedule where user_id = %s"
+        return dict(self.rows(query, self.user))
 
 
 async def in_many(several: int, act: Any) -> list[Any]:

@@ -19,11 +19,11 @@ from duly.verify.contract import CONTRACTS, Difference, compare
 from duly.verify.invariants import INVARIANTS, Invariant, render_statement
 
 # What these packages do, people and workers do: the invariants hold afterwards. Tests of no package are the contracts'.
-LAWFUL = (
+CHECKED_PACKAGES = (
     *("apps", "cli", "demo", "examples", "faults", "http", "integrations"),
     *("jobs", "outbox", "telegram", "testing", "verify", "worker"),
 )
-STORIES = ("test_demo", "test_contract_story")
+CATALOGUE_TESTS = ("test_demo", "test_contract_story")
 SCHEMAS = [schema for several in CONTRACTS.values() for schema in several]
 TABLE = re.compile(r'\b(?:from|join)\s+((?:"\w+"|\w+)\.\w+)')
 MACHINE = re.compile(r"machine = '(\w+)'")
@@ -38,9 +38,9 @@ CLOCK = re.compile(
 )
 LOG = "duly.transition"
 CATALOGUE = "pg_catalog."
-BYSTANDERS = {"duly.workers", "duly.orgs", "user.users"}  # laws ask about these what they mean for others
+REFERENCE_TABLES = {"duly.workers", "duly.orgs", "user.users"}  # laws ask about these what they mean for others
 # Tables that have at least a page, a whole by its parts, and machines that the log tells of.
-USED = """
+USED_TABLES = """
 select n.nspname || '.' || named.relname
 from pg_catalog.pg_class as c
 join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
@@ -52,52 +52,54 @@ select machine from duly.transition
 """
 
 
-def is_lawful(request: pytest.FixtureRequest) -> bool:
+def must_keep_invariants(request: pytest.FixtureRequest) -> bool:
     """Does a test leave its database lawful: is it of these packages, and not marked as breaking invariants?"""
     package = Path(str(request.path)).relative_to(ROOT / "tests").parts[1:-1]
-    return (not package or package[0] in LAWFUL) and request.node.get_closest_marker("lawless") is None
+    return (not package or package[0] in CHECKED_PACKAGES) and request.node.get_closest_marker(
+        "breaks_invariants"
+    ) is None
 
 
-def is_story(request: pytest.FixtureRequest) -> bool:
+def compares_catalogue(request: pytest.FixtureRequest) -> bool:
     """Is a test a whole story of a contract or the demo, after which the catalogue is compared too?"""
-    return Path(str(request.path)).stem in STORIES
+    return Path(str(request.path)).stem in CATALOGUE_TESTS
 
 
-def changed_in(connection: psycopg.Connection[Any]) -> Sequence[Difference]:
+def find_contract_differences(connection: psycopg.Connection[Any]) -> Sequence[Difference]:
     """In what the catalogue of this database differs from the contracts, but for a clock that tests can move."""
     found = [each for contract in CONTRACTS for each in compare(connection, contract)]
-    return [each for each in found if not is_of_the_tests_clock(each.line)]
+    return [each for each in found if not belongs_to_test_clock(each.line)]
 
 
-def is_of_the_tests_clock(line: str) -> bool:
+def belongs_to_test_clock(line: str) -> bool:
     """Is this line of a catalogue what a clock that tests can move is made of, and no more?"""
     return CLOCK.fullmatch(line) is not None
 
 
-def broken_in(connection: psycopg.Connection[Any]) -> Sequence[tuple[str, str]]:
+def find_violations(connection: psycopg.Connection[Any]) -> Sequence[tuple[str, str]]:
     """What breaks a law in this database: the law and its offender."""
-    used = {name for (name,) in connection.execute(USED, {"schemas": SCHEMAS})}
-    asked = " union all ".join(as_part(law.name) for law in laws_about(used))
-    return connection.execute(asked.encode()).fetchall()
+    used = {name for (name,) in connection.execute(USED_TABLES, {"schemas": SCHEMAS})}
+    query = " union all ".join(render_part(invariant.name) for invariant in invariants_about(used))
+    return connection.execute(query.encode()).fetchall()
 
 
-def laws_about(used: Collection[str]) -> list[Invariant]:
+def invariants_about(used: Collection[str]) -> list[Invariant]:
     """The laws that something can break where only these tables and machines are used."""
-    return [law for law in INVARIANTS if about(law) & {*used, CATALOGUE}]
+    return [invariant for invariant in INVARIANTS if subjects(invariant) & {*used, CATALOGUE}]
 
 
 @cache
-def about(law: Invariant) -> frozenset[str]:
+def subjects(invariant: Invariant) -> frozenset[str]:
     """The tables and machines of which something can break a law; the catalogue, where it asks no table of ours."""
-    statement = fill(law.statement, {"ingest": Names().ingest})
+    statement = fill(invariant.statement, {"ingest": Names().ingest})
     named = {name.replace('"', "") for name in TABLE.findall(statement)}
-    tables = {name for name in named if name.partition(".")[0] in SCHEMAS} - BYSTANDERS
+    tables = {name for name in named if name.partition(".")[0] in SCHEMAS} - REFERENCE_TABLES
     machines = set(MACHINE.findall(statement))
     return frozenset((tables - ({LOG} if machines else set())) | machines or {CATALOGUE})
 
 
 @cache
-def as_part(name: str) -> str:
+def render_part(name: str) -> str:
     """A law as a part of one statement that asks several."""
-    (law,) = (each for each in INVARIANTS if each.name == name)
-    return f"(select '{name}', offender from ({render_statement(law, SCHEMAS).removesuffix(';')}) as asked)"
+    (invariant,) = (each for each in INVARIANTS if each.name == name)
+    return f"(select '{name}', offender from ({render_statement(invariant, SCHEMAS).removesuffix(';')}) as asked)"

@@ -10,7 +10,7 @@ from duly.apps.posts.rules import fallback_reading
 from duly.apps.posts.work import PostWork
 from duly.lease.work import Tuning, Work
 from tests.support.processes import pause, print_line
-from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
+from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_tuning
 
 TUNING = Tuning(lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100)
 EXITED = 7  # the status of a process that a caption ends
@@ -19,20 +19,20 @@ EXITED = 7  # the status of a process that a caption ends
 # In a worker ----------------------------------------------------------------------------------------------------------
 
 
-class Told:
+class ScriptedAnalyzer:
     """Reads a post by doing what its caption says: a verb, its words, and anything after a #."""
 
     name: str = "told"
 
     async def read(self, caption: str, photo: bytes | None) -> Reading:  # noqa: ARG002
         """The reading of a post that is read at all."""
-        verb, *words = caption.split("#")[0].split()
+        verb, *arguments = caption.split("#")[0].split()
         print_line(verb, caption)
         match verb:
             case "say":
                 pass
             case "pause":
-                await pause(float(words[0]))
+                await pause(float(arguments[0]))
             case "exit":
                 os._exit(EXITED)
             case "loop":
@@ -41,7 +41,7 @@ class Told:
             case "block":
                 threading.Event().wait()  # the very mistake
             case "wedge":
-                wedge(*words)
+                wedge(*arguments)
             case "hang":
                 await self.hang(caption)
             case _:
@@ -68,7 +68,7 @@ def wedge(gate: str) -> None:
 def works(settings: WorkerSettings) -> list[Work]:
     """Read posts, as these settings say."""
     seconds = float(settings.pop("analyzer_seconds", "20"))
-    return [PostWork(Told(), with_pace(TUNING, settings), analyzer_seconds=seconds)]
+    return [PostWork(ScriptedAnalyzer(), with_tuning(TUNING, settings), analyzer_seconds=seconds)]
 
 
 def warm_up() -> None:

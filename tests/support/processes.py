@@ -36,7 +36,9 @@ class Program:
         environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
     ) -> None:
-        self.process = self.start([str(word) for word in command], environment or plain_environment(), directory)
+        self.process = self.start(
+            [str(argument) for argument in command], environment or plain_environment(), directory
+        )
         self.errors: list[str] = []
         self.error_arrived = threading.Condition()
         self.reader = threading.Thread(target=self._collect_errors, daemon=True)
@@ -73,7 +75,7 @@ class Program:
     def line(self) -> str:
         """The next line on its standard output; fails with what it said when it ends instead."""
         line = self._stream(self.process.stdout).readline()
-        assert line, f"ended with {self.process.wait(SECONDS)} and said:\n{self.said()}"
+        assert line, f"ended with {self.process.wait(SECONDS)} and said:\n{self.stderr_text()}"
         return line.rstrip("\n")
 
     def wait_for_error(self, pattern: str) -> re.Match[str]:
@@ -84,16 +86,16 @@ class Program:
 
         with self.error_arrived:
             found = self.error_arrived.wait_for(search, SECONDS)
-        assert found, f"{pattern!r} never came, but:\n{self.said()}"
+        assert found, f"{pattern!r} never came, but:\n{self.stderr_text()}"
         return found
 
-    def said(self) -> str:
+    def stderr_text(self) -> str:
         """Its standard error so far, complete once it ended."""
         if self.process.poll() is not None:
             self.reader.join(SECONDS)
         return "".join(self.errors)
 
-    def tell(self, line: str) -> None:
+    def write_line(self, line: str) -> None:
         """Write a line to its input."""
         stream = self._stream(self.process.stdin)
         stream.write(line + "\n")
@@ -126,7 +128,7 @@ class Program:
                 stream.close()
 
 
-def wait_gone(pid: int, seconds: float = SECONDS) -> None:
+def wait_until_ended(pid: int, seconds: float = SECONDS) -> None:
     """Wait until a process that is not our child has ended."""
     try:
         descriptor = os.pidfd_open(pid)
@@ -139,7 +141,7 @@ def wait_gone(pid: int, seconds: float = SECONDS) -> None:
         os.close(descriptor)
 
 
-def is_gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     """Has the process ended?"""
     try:
         os.kill(pid, 0)
@@ -164,9 +166,9 @@ def wait_unlocked(path: Path, seconds: float = SECONDS) -> None:
 # In such a process ----------------------------------------------------------------------------------------------------
 
 
-def print_line(*words: object) -> None:
+def print_line(*parts: object) -> None:
     """Print a line that a test waits for, in one write."""
-    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.write(" ".join(map(str, parts)) + "\n")
     sys.stdout.flush()
 
 

@@ -33,13 +33,13 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 SECONDS = 30.0
 ENDS_A_REQUEST = (b"Q", b"S", b"F")  # a simple query, a sync, a function call: each is answered by one "ready"
 READY = b"Z"
-NOT_OF_AN_ANSWER = b"ANSGHW"  # news of any moment, and what a copy begins with: these never wait
+ASYNCHRONOUS_MESSAGES = b"ANSGHW"  # news of any moment, and what a copy begins with: these never wait
 IN_TRANSACTION = b"T"  # so says a "ready" inside of one
 HAS_WRITTEN = re.compile(rb"(INSERT 0|UPDATE|DELETE|MERGE) [1-9]")  # so says the word about a statement that met rows
 HAS_ROWS = re.compile(rb"SELECT [1-9]")
-SAYS_SO = {(b"is_new", b"t"), (b"outcome", b"created")}  # and so a function that may find what was there before
+REPORTS_WRITE = {(b"is_new", b"t"), (b"outcome", b"created")}  # and so a function that may find what was there before
 RETURNS_WHAT_IT_WROTE = re.compile(rb"\bfrom\s+settled\b|\bledger\.(claim|done)\(", re.IGNORECASE)
-HUNG_UP = (asyncio.IncompleteReadError, OSError)
+DISCONNECTED = (asyncio.IncompleteReadError, OSError)
 
 
 class Trap(NamedTuple):
@@ -174,7 +174,7 @@ class Wire:
         self.proxy = proxy
         self.client = client
         self.sides = [client]
-        self.asked = 1  # how often the server is to say "ready"; the first time is its welcome
+        self.pending_ready = 1  # how often the server is to say "ready"; the first time is its welcome
         self.ready = 0  # how often it did
         self.last: int | None = None  # the answer that ends with this "ready" is the last, and nobody hears it
         self.spoiled = False  # an answer was swallowed: the next would be taken for it
@@ -199,11 +199,11 @@ class Wire:
     async def run(self) -> None:
         """Carry both ways until somebody hangs up."""
         try:
-            with suppress(*HUNG_UP):
+            with suppress(*DISCONNECTED):
                 await self.proxy.flowing.wait()
                 server = await connect(self.proxy.upstream)
                 self.sides.append(server)
-                await first_of(
+                await run_until_first_ends(
                     self.carry_requests(self.client.reader, server.writer), self.carry_answers(server.reader)
                 )
         finally:
@@ -211,7 +211,7 @@ class Wire:
             for side in self.sides:
                 side.writer.close()
             for side in self.sides:
-                with suppress(*HUNG_UP):
+                with suppress(*DISCONNECTED):
                     await side.writer.wait_closed()
 
     async def carry_requests(self, client: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
@@ -232,7 +232,7 @@ class Wire:
         if not trap or trap.pattern is None or trap.pattern not in message.text:
             return False
         self.proxy.trap = None
-        self.last = self.asked + 1
+        self.last = self.pending_ready + 1
         if not trap.forward:
             self.cut()
         return not trap.forward
@@ -255,7 +255,7 @@ class Wire:
             case _:
                 pass
         if message.kind in ENDS_A_REQUEST:
-            self.asked += 1
+            self.pending_ready += 1
             self.requests.append(self.is_returner)
             self.is_returner = False
 
@@ -273,7 +273,7 @@ class Wire:
                     swallowed.set()
             elif not is_last:
                 self.held.append(message)
-                if message.kind == READY and self.springs_the_trap():
+                if message.kind == READY and self.matches_trap():
                     self.proxy.trap = None
                     self.held.clear()
                     self.cut()
@@ -290,9 +290,9 @@ class Wire:
         text = message.text[5:]
         match message.kind:
             case b"T":
-                self.columns = names_of(text)
+                self.columns = column_names(text)
             case b"D":
-                self.has_written |= not SAYS_SO.isdisjoint(zip(self.columns, values_of(text), strict=False))
+                self.has_written |= not REPORTS_WRITE.isdisjoint(zip(self.columns, column_values(text), strict=False))
             case b"C":
                 is_returned = bool(self.requests) and self.requests[0] and HAS_ROWS.match(text) is not None
                 self.has_written |= HAS_WRITTEN.match(text) is not None or is_returned
@@ -306,7 +306,7 @@ class Wire:
             case _:
                 pass
 
-    def springs_the_trap(self) -> bool:
+    def matches_trap(self) -> bool:
         """Is a write committed by this whole answer, and does somebody wait for one?"""
         is_wanted = self.proxy.trap is not None and self.proxy.trap.pattern is None
         return is_wanted and self.has_committed and not self.has_failed and not self.has_passed
@@ -314,11 +314,11 @@ class Wire:
     def waits(self, message: Message) -> bool:
         """Must this wait until its answer is whole? Only while somebody wants to lose a commit."""
         is_wanted = self.proxy.trap is not None and self.proxy.trap.pattern is None
-        return is_wanted and self.ready > 0 and not self.has_passed and message.kind not in NOT_OF_AN_ANSWER
+        return is_wanted and self.ready > 0 and not self.has_passed and message.kind not in ASYNCHRONOUS_MESSAGES
 
     def release(self) -> None:
         """Let go on what waits."""
-        self.has_passed |= any(message.kind not in NOT_OF_AN_ANSWER for message in self.held)
+        self.has_passed |= any(message.kind not in ASYNCHRONOUS_MESSAGES for message in self.held)
         for message in self.held:
             if not self.client.writer.is_closing():
                 self.client.writer.write(message.text)
@@ -327,7 +327,7 @@ class Wire:
     async def receive(self, reader: asyncio.StreamReader, *, has_kind: bool = True) -> Message | None:
         """The next message, once the proxy lets anything through; None when there will be no more."""
         message = None
-        with suppress(*HUNG_UP):
+        with suppress(*DISCONNECTED):
             kind = await reader.readexactly(1) if has_kind else b""
             length = await reader.readexactly(4)
             message = Message(kind, kind + length + await reader.readexactly(int.from_bytes(length) - 4))
@@ -335,7 +335,7 @@ class Wire:
         return message
 
 
-def names_of(text: bytes) -> list[bytes]:
+def column_names(text: bytes) -> list[bytes]:
     """The columns that a description of rows names."""
     names, rest = list[bytes](), text[2:]
     for _ in range(int.from_bytes(text[:2])):
@@ -345,7 +345,7 @@ def names_of(text: bytes) -> list[bytes]:
     return names
 
 
-def values_of(text: bytes) -> list[bytes | None]:
+def column_values(text: bytes) -> list[bytes | None]:
     """The values of a row, as text."""
     values, rest = list[bytes | None](), text[2:]
     for _ in range(int.from_bytes(text[:2])):
@@ -363,9 +363,9 @@ async def connect(upstream: ConnDict) -> Side:
     return Side(*await asyncio.open_connection(host, port))
 
 
-async def first_of(*ways: Coroutine[Any, Any, None]) -> None:
+async def run_until_first_ends(*coroutines: Coroutine[Any, Any, None]) -> None:
     """Return as soon as one of them is over, and end the others."""
-    tasks = [asyncio.create_task(way) for way in ways]
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

@@ -11,9 +11,9 @@ class PsqlRefused(Exception):
     """What psql was refused, in the database's words."""
 
 
-def psql(dsn: str, *words: str) -> list[str]:
+def psql(dsn: str, *arguments: str) -> list[str]:
     """The rows that a command or a file brings, a line each, columns between bars; with `-c`, or with `-f`."""
-    command = [find_psql(), "-d", dsn, "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", *words]
+    command = [find_psql(), "-d", dsn, "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", *arguments]
     answer = subprocess.run(command, env=plain_environment(), capture_output=True, text=True, timeout=60)
     if answer.returncode:
         raise PsqlRefused(answer.stderr)

@@ -10,7 +10,14 @@ from pathlib import Path
 from duly.db.queries import parse_queries
 
 EXECUTE = {"execute", "executemany", "stream", "exec_driver_sql"}  # methods of connections and cursors
-ASK = {"change", "find_row", "find_value", "get_row", "get_rows", "get_value"}  # duly.db.rows, after the connection
+QUERY_HELPERS = {
+    "change",
+    "find_row",
+    "find_value",
+    "get_row",
+    "get_rows",
+    "get_value",
+}  # duly.db.rows, after the connection
 VERB = re.compile(
     r"(alter|analyze|begin|call|comment|commit|copy|create|delete|do|drop|execute|explain|grant|insert|listen|lock|merge"
     r"|notify|prepare|refresh|reindex|release|reset|revoke|rollback|savepoint|select|set|show|truncate|unlisten|update"
@@ -41,7 +48,7 @@ class Loader:
         return set(parse_queries(self.file.read_text()))
 
 
-def loaders_of(module: Path, source: str) -> Iterator[Loader]:
+def find_loaders(module: Path, source: str) -> Iterator[Loader]:
     """What a module loads, when it is imported, from files beside it."""
     tree = ast.parse(source)
     for statement in tree.body:
@@ -56,17 +63,19 @@ def loaders_of(module: Path, source: str) -> Iterator[Loader]:
                 pass
 
 
-def strangers_of(loader: Loader) -> Iterator[str]:
+def find_mismatches(loader: Loader) -> Iterator[str]:
     """Where a block and the function that asks it are not called the same, or one of the two is missing."""
-    uses = list(uses_of(loader))
+    uses = list(find_uses(loader))
     for name, function in uses:
         if function != name:
             yield f"{function or 'the module'} asks {name}"
     for name in sorted(loader.blocks() - {name for name, _ in uses}):
         yield f"nobody asks {name}"
-    for function in functions_of(loader.tree):
-        speaks = any(not is_of_a_lease(said) for call in calls_in(function) if (said := statement_of(call)))
-        if speaks and function.name not in loader.blocks():
+    for function in list_functions(loader.tree):
+        runs_sql = any(
+            not is_of_a_lease(constants) for call in calls_in(function) if (constants := executed_statement(call))
+        )
+        if runs_sql and function.name not in loader.blocks():
             yield f"{function.name} speaks to the database and has no block"
 
 
@@ -79,18 +88,18 @@ def is_of_a_lease(statement: ast.expr) -> bool:
             return False
 
 
-def uses_of(loader: Loader) -> Iterator[tuple[str, str | None]]:
+def find_uses(loader: Loader) -> Iterator[tuple[str, str | None]]:
     """Every statement that the module asks for, once per function, with the function: `SQL.x`, `SQL.using(...).x`."""
     found: dict[tuple[str, str | None], None] = {}
-    homes = {node: function.name for function in functions_of(loader.tree) for node in ast.walk(function)}
-    aliases = {loader.variable, *aliases_of(loader)}
+    enclosing = {node: function.name for function in list_functions(loader.tree) for node in ast.walk(function)}
+    aliases = {loader.variable, *find_aliases(loader)}
     for node in ast.walk(loader.tree):
         if isinstance(node, ast.Attribute) and node.attr != "using" and is_queries(node.value, aliases):
-            found[node.attr, homes.get(node)] = None
+            found[node.attr, enclosing.get(node)] = None
     yield from found
 
 
-def aliases_of(loader: Loader) -> Iterator[str]:
+def find_aliases(loader: Loader) -> Iterator[str]:
     """Names for the same statements with names filled in: assigned from `SQL.using(...)`, or given as `Queries`."""
     for node in ast.walk(loader.tree):
         match node:
@@ -115,7 +124,7 @@ def is_queries(node: ast.expr, names: Iterable[str]) -> bool:
             return False
 
 
-def functions_of(tree: ast.Module) -> list[Function]:
+def list_functions(tree: ast.Module) -> list[Function]:
     """Functions of the module and methods of its classes; one inside another belongs to the outer one."""
     bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
     return [node for body in bodies for node in body if isinstance(node, Function)]
@@ -126,7 +135,7 @@ def calls_in(node: ast.AST) -> list[ast.Call]:
     return [each for each in ast.walk(node) if isinstance(each, ast.Call)]
 
 
-def called(call: ast.Call) -> str | None:
+def called_name(call: ast.Call) -> str | None:
     """The last word of what is called."""
     match call.func:
         case ast.Name(name) | ast.Attribute(attr=name):
@@ -142,25 +151,25 @@ def texts_in(node: ast.AST) -> Iterator[str]:
             yield each.value
 
 
-def names_said_in(tree: ast.Module) -> set[str]:
+def text_constants(tree: ast.Module) -> set[str]:
     """Every text of the module's functions, and every text that an f-string can make of those of its own function."""
-    said: set[str] = set()
-    for function in functions_of(tree):
-        words = set(texts_in(function))
-        said |= words
+    constants: set[str] = set()
+    for function in list_functions(tree):
+        own_texts = set(texts_in(function))
+        constants |= own_texts
         for node in ast.walk(function):
             if isinstance(node, ast.JoinedStr):
-                parts = [texts_in(part) if isinstance(part, ast.Constant) else words for part in node.values]
-                said.update(map("".join, product(*parts[:3])))  # three are enough for names, and more are too many
-    return said
+                parts = [texts_in(part) if isinstance(part, ast.Constant) else own_texts for part in node.values]
+                constants.update(map("".join, product(*parts[:3])))  # three are enough for names, and more are too many
+    return constants
 
 
-def statement_of(call: ast.Call) -> ast.expr | None:
+def executed_statement(call: ast.Call) -> ast.expr | None:
     """What a call hands to the database, if it does."""
     match call:
         case ast.Call(func=ast.Attribute(attr=name), args=[statement, *_]) if name in EXECUTE:
             return statement
-        case ast.Call(func=ast.Name(name), args=[_, statement, *_]) if name in ASK:
+        case ast.Call(func=ast.Name(name), args=[_, statement, *_]) if name in QUERY_HELPERS:
             return statement
         case _:
             return None
@@ -182,10 +191,10 @@ def statements_in(source: str) -> Sequence[str]:
     tree = ast.parse(source)
     found: dict[str, None] = {}
     for call in calls_in(tree):
-        if statement := statement_of(call):
-            found |= dict.fromkeys(literals_of(statement, tree))
+        if statement := executed_statement(call):
+            found |= dict.fromkeys(literals(statement, tree))
         if text := wrapped_by(call):
-            found |= dict.fromkeys(each for each in literals_of(text, tree) if is_statement(each))
+            found |= dict.fromkeys(each for each in literals(text, tree) if is_statement(each))
     descriptions = {ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, Described)}
     programs = [text for text in texts_in(tree) if "\n" in text.strip() and ";" in text and text not in descriptions]
     return list(found | dict.fromkeys(plain(text) for text in programs if is_statement(plain(text))))
@@ -201,7 +210,7 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def literals_of(node: ast.expr, tree: ast.Module, depth: int = 3) -> Iterator[str]:
+def literals(node: ast.expr, tree: ast.Module, depth: int = 3) -> Iterator[str]:
     """The texts an expression may be; names are looked up among the module's assignments."""
     match node:
         case ast.Constant(str(text)):
@@ -213,13 +222,13 @@ def literals_of(node: ast.expr, tree: ast.Module, depth: int = 3) -> Iterator[st
         case ast.Call(func=ast.Attribute(value=ast.Constant(str()), attr="format" | "join" | "replace")):
             yield ASSEMBLED
         case ast.Call(func=ast.Attribute(value=value, attr="encode")):
-            yield from literals_of(value, tree, depth)
+            yield from literals(value, tree, depth)
         case ast.IfExp(body=one, orelse=other):
-            yield from literals_of(one, tree, depth)
-            yield from literals_of(other, tree, depth)
+            yield from literals(one, tree, depth)
+            yield from literals(other, tree, depth)
         case ast.Name(name) if depth:
             for value in assigned_to(name, tree):
-                yield from literals_of(value, tree, depth - 1)
+                yield from literals(value, tree, depth - 1)
         case _:
             pass
 

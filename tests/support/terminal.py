@@ -13,40 +13,40 @@ from typing import Self
 SECONDS = 240.0  # on a machine that does much else
 
 
-class Watched:
+class TerminalProgram:
     """A program whose input and output are a terminal; killed with its whole group when the test is over."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], directory: Path | None = None) -> None:
-        self.ours, theirs = pty.openpty()
+        self.controller, terminal = pty.openpty()
         self.process = subprocess.Popen(
             command,
             cwd=directory,
             env=environment,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
             start_new_session=True,
         )
-        os.close(theirs)
-        self.said = ""
+        os.close(terminal)
+        self.output = ""
 
-    def read_until(self, words: str) -> str:
+    def read_until(self, text: str) -> str:
         """What it said up to these words."""
-        while words not in self.said:
+        while text not in self.output:
             try:
-                piece = os.read(self.ours, 65536)
+                piece = os.read(self.controller, 65536)
             except OSError:  # nobody is at the other end any more
                 piece = b""
-            assert piece, f"it ended with {self.process.wait(SECONDS)} and had said:\n{self.said}"
-            self.said += piece.decode(errors="replace").replace("\r\n", "\n")
-        return self.said
+            assert piece, f"it ended with {self.process.wait(SECONDS)} and had said:\n{self.output}"
+            self.output += piece.decode(errors="replace").replace("\r\n", "\n")
+        return self.output
 
     def close(self) -> None:
         """Kill it, and wait until it is gone."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(SECONDS)
-        os.close(self.ours)
+        os.close(self.controller)
 
     def __enter__(self) -> Self:
         return self

@@ -46,10 +46,10 @@ def run(works: Callable[[WorkerSettings], Sequence[Work]]) -> None:
     print_line("end")
 
 
-def with_pace(tuning: Tuning, settings: WorkerSettings) -> Tuning:
+def with_tuning(tuning: Tuning, settings: WorkerSettings) -> Tuning:
     """Take what belongs to a pace out of the settings, and change the pace accordingly."""
-    wanted = {name: settings.pop(name) for name in list(settings) if hasattr(tuning, name)}
-    return replace(tuning, **{name: type(getattr(tuning, name))(value) for name, value in wanted.items()})
+    changes = {name: settings.pop(name) for name in list(settings) if hasattr(tuning, name)}
+    return replace(tuning, **{name: type(getattr(tuning, name))(value) for name, value in changes.items()})
 
 
 # In a test: many workers ----------------------------------------------------------------------------------------------

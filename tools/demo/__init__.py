@@ -2,16 +2,16 @@
 
     ./duly up --demo
        |-- .duly/demo             a server, a fresh database with a movable clock, images and a log of its own
-       |-- api, worker            the same as ever; the worker knows one more type of job (`errands`)
-       +-- the story              acts through the services that doors call, and watches until workers have done theirs
+       |-- api, worker            as in production; the worker has one more job type (`demo_jobs`)
+       +-- the story              calls the services that the API calls, and waits until workers have finished
 
-Nothing is pretended: what a chapter tells, it has just read from the database or from what the worker printed. A step
-that does not come within its time ends the story, with its name, with what was seen instead, and with what `explain`
-says. A chapter is a file: `screenshots`, `reminder`, `post`, `job`; `stage` is what they act on, `narrator` tells them.
+Nothing is simulated: every chapter prints what it has just read from the database or from the worker's output. A step
+that times out ends the story with its name, the state that was found instead, and the text of `explain`. Each chapter
+is a file: `screenshots`, `reminder`, `post`, `job`; `stage` holds what they act on, `narrator` prints them.
 """
 
-from tools.demo.database import make_fresh
-from tools.demo.narrator import Narrator, narrator_of
-from tools.demo.story import ERRANDS, tell_story, tell_what_it_is
+from tools.demo.database import create_demo_database
+from tools.demo.narrator import Narrator, make_narrator
+from tools.demo.story import DEMO_APP, introduce, run_story
 
-__all__ = ["ERRANDS", "Narrator", "make_fresh", "narrator_of", "tell_story", "tell_what_it_is"]
+__all__ = ["DEMO_APP", "Narrator", "create_demo_database", "introduce", "make_narrator", "run_story"]

@@ -26,7 +26,7 @@ from duly.errors import InvalidArgument, Misconfigured
 from duly.extras import install, is_checkout
 from duly.launcher import ROOT
 from duly.settings import Settings, load_settings, variable_names
-from tools.demo import ERRANDS, Narrator, make_fresh, narrator_of, tell_story, tell_what_it_is
+from tools.demo import DEMO_APP, Narrator, create_demo_database, introduce, make_narrator, run_story
 
 KEPT_SETTINGS = ("home", "pgbin", "pguser", "ocr_tessdata")  # paths on this machine; all others are ignored
 PICTURES = ROOT / "fixtures" / "demo"
@@ -48,9 +48,9 @@ def run_demo(port: int | None, app_name: str | None, once: bool, as_json: bool) 
         raise Misconfigured(f"--demo: {PICTURES} does not exist; run it in a clone of the repository")
     ignored = ignore_settings()
     settings = load_settings()
-    narrator = narrator_of(command_prefix(settings.home, ignored), as_json=as_json)
+    narrator = make_narrator(command_prefix(settings.home, ignored), as_json=as_json)
     with directory_lock(settings.home) as write_note:
-        tell_what_it_is(narrator, settings.home)
+        introduce(narrator, settings.home)
         install(OCR_EXTRA)
         started = time.monotonic()
         log = settings.home / "demo.log"
@@ -59,17 +59,17 @@ def run_demo(port: int | None, app_name: str | None, once: bool, as_json: bool) 
             listen(settings.host, port) as listener,
             EmbeddedServer.start(settings.home, pgbin=settings.pgbin, pguser=settings.pguser) as server,
         ):
-            database = make_fresh(server)
+            database = create_demo_database(server)
             shutil.rmtree(settings.home / "objects", ignore_errors=True)  # their database was dropped
             database.allow_logins((settings.worker_role, settings.api_role, settings.readonly_role))
             write_note(describe_installation(listener, database.describe(), newest_revisions(), database.address))
             demo = Demo(
                 is_ready=partial(wait_until_ready, *listener.getsockname()[:2]),
-                story=partial(tell_story, database.dsn, settings, PICTURES, log, narrator, started),
+                story=partial(run_story, database.dsn, settings, PICTURES, log, narrator, started),
                 print_end=partial(print_end, narrator, settings.home, listener_url(listener)),
                 stays_up=not (once or as_json) and sys.stdin.isatty() and sys.stdout.isatty(),
             )
-            components = build_components(listener, database, settings, ERRANDS)
+            components = build_components(listener, database, settings, DEMO_APP)
             asyncio.run(run_until_stopped(server, components, demo, output))
         print_stopped(server, as_json)
     if not demo.has_succeeded:

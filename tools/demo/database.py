@@ -1,4 +1,4 @@
-"""A fresh database for every story, with a clock that can be moved; and never in the place of somebody's own."""
+"""Create a fresh demo database with a movable clock; never replace a database that a demo did not create."""
 
 from psycopg import connect
 
@@ -9,16 +9,16 @@ from duly.errors import HomeUnusable
 from duly.testing.clock import has_test_clock
 from duly.testing.databases import build_test_template
 
-DRAFT = "duly_demo_draft"  # until it has tables and a clock it is nobody's database
+DRAFT = "duly_demo_draft"  # renamed once it has its tables and its clock
 
 
-def make_fresh(server: EmbeddedServer) -> Database:
-    """The database of a story, where an earlier one may have left its own; refused where no demo made what is there."""
+def create_demo_database(server: EmbeddedServer) -> Database:
+    """Replace the database of an earlier demo by a fresh one; refuse to replace any other database."""
     with connect(server.dsn(), autocommit=True) as admin:
-        if has_database(admin, EMBEDDED_DATABASE) and not was_made_here(server.dsn(EMBEDDED_DATABASE)):
+        if has_database(admin, EMBEDDED_DATABASE) and not was_made_by_a_demo(server.dsn(EMBEDDED_DATABASE)):
             raise HomeUnusable(
-                f"the database in {server.plan.home} was not made by a demo, and a demo begins by throwing its own "
-                "away; move that directory elsewhere, or set DULY_HOME to another one"
+                f"the database in {server.plan.home} was not made by a demo, and a demo drops the database it finds; "
+                "move that directory elsewhere, or set DULY_HOME to another one"
             )
         drop_database(admin, DRAFT)
         build_test_template(create_database(server.dsn(), DRAFT))
@@ -27,7 +27,7 @@ def make_fresh(server: EmbeddedServer) -> Database:
     return Database(server.dsn(EMBEDDED_DATABASE), server)
 
 
-def was_made_here(dsn: str) -> bool:
-    """Only a demo, or a test, gives a database a clock that can be moved."""
+def was_made_by_a_demo(dsn: str) -> bool:
+    """Check whether the database has a movable clock, which only demos and tests install."""
     with connect(dsn, autocommit=True) as connection:
         return has_test_clock(connection)

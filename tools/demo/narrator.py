@@ -1,4 +1,4 @@
-"""How the story is told: sentences, what was printed or said word for word, and the commands that show it."""
+"""Print the story: sentences, quoted output, and the commands that show the same."""
 
 import json
 import textwrap
@@ -12,93 +12,93 @@ WIDTH = 100
 
 
 class Narrator(Protocol):
-    """Whoever tells the story."""
+    """Prints the story."""
 
     def begin(self, *sentences: str) -> None:
-        """Say what this is going to be."""
+        """Print the introduction."""
         ...
 
     def chapter(self, number: int, title: str) -> None:
-        """Begin a chapter."""
+        """Print the title of a chapter."""
         ...
 
     def say(self, sentence: str) -> None:
-        """Tell what has happened."""
+        """Print a sentence."""
         ...
 
     def quote(self, text: str) -> None:
-        """Show what was printed or said, word for word."""
+        """Quote a text word for word."""
         ...
 
-    def command(self, *words: str) -> None:
-        """Give the command of duly that shows it."""
+    def command(self, *arguments: str) -> None:
+        """Print the command of duly that shows it."""
         ...
 
 
-class Teller:
-    """Tells it to people: calm, in colours where there are any."""
+class ConsoleNarrator:
+    """Prints for people, in colours on a terminal."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
         self.console = Console(highlight=False, soft_wrap=True)
 
     def begin(self, *sentences: str) -> None:
-        """Say what this is going to be."""
+        """Print the introduction."""
         for sentence in sentences:
             self.lines(textwrap.wrap(sentence, WIDTH))
 
     def chapter(self, number: int, title: str) -> None:
-        """Begin a chapter."""
+        """Print the title of a chapter."""
         self.lines(["", f"{number}. {title}", ""], "bold")
 
     def say(self, sentence: str) -> None:
-        """Tell what has happened."""
+        """Print a sentence."""
         self.lines(textwrap.wrap(sentence, WIDTH, initial_indent="   ", subsequent_indent="   "))
 
     def quote(self, text: str) -> None:
-        """Show what was printed or said, word for word."""
+        """Quote a text word for word."""
         self.lines([f"     | {line}" for line in text.splitlines()], "dim")
 
-    def command(self, *words: str) -> None:
-        """Give the command of duly that shows it."""
-        self.lines([f"     $ {' '.join((self.prefix, *words))}"], "cyan")
+    def command(self, *arguments: str) -> None:
+        """Print the command of duly that shows it."""
+        self.lines([f"     $ {' '.join((self.prefix, *arguments))}"], "cyan")
 
     def lines(self, lines: Sequence[str], style: str = "") -> None:
-        """Some lines, at once."""
+        """Print several lines."""
         self.console.print(Text("\n".join(lines), style=style))
 
 
-class Recorder:
-    """Tells it to programs: a line of JSON for everything."""
+class JsonNarrator:
+    """Prints for programs: one line of JSON per event."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
 
     def begin(self, *sentences: str) -> None:
-        """Say what this is going to be."""
+        """Print the introduction."""
         self.write(begins=" ".join(sentences))
 
     def chapter(self, number: int, title: str) -> None:
-        """Begin a chapter."""
+        """Print the title of a chapter."""
         self.write(chapter=number, title=title)
 
     def say(self, sentence: str) -> None:
-        """Tell what has happened."""
+        """Print a sentence."""
         self.write(says=sentence)
 
     def quote(self, text: str) -> None:
-        """Show what was printed or said, word for word."""
+        """Quote a text word for word."""
         self.write(quotes=text)
 
-    def command(self, *words: str) -> None:
-        """Give the command of duly that shows it."""
-        self.write(command=" ".join((self.prefix, *words)))
+    def command(self, *arguments: str) -> None:
+        """Print the command of duly that shows it."""
+        self.write(command=" ".join((self.prefix, *arguments)))
 
-    def write(self, **told: object) -> None:
-        """One line."""
-        print(json.dumps(told, ensure_ascii=False), flush=True)
+    def write(self, **fields: object) -> None:
+        """Print a line of JSON."""
+        print(json.dumps(fields, ensure_ascii=False), flush=True)
 
 
-def narrator_of(prefix: str, *, as_json: bool) -> Narrator:
-    """Who tells it, to whom; every command begins with the prefix that leads it to the demo's database."""
-    return Recorder(prefix) if as_json else Teller(prefix)
+def make_narrator(prefix: str, *, as_json: bool) -> Narrator:
+    """Return the narrator for people or programs; commands start with the prefix that selects the demo database."""
+    return JsonNarrator(prefix) if as_json else ConsoleNarrator(prefix)

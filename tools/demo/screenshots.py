@@ -1,4 +1,4 @@
-"""A screenshot becomes a version of a day, a second one a change and a message."""
+"""A screenshot becomes a version of a day; a second one becomes a change and a message."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,67 +14,69 @@ from duly.storage import clean_screenshot
 from tools.demo.stage import Stage, Stuck
 
 FIRST, SECOND = "day.png", "day-changed.png"
-HOUSE = SessionSettings()
+SESSION_SETTINGS = SessionSettings()
 
 
-async def tell_screenshots(stage: Stage) -> None:
-    """Send a screenshot of a day, then one of the same day as it looks later."""
-    stage.tell.say(f"Anna sends a screenshot of her Tuesday, fixtures/demo/{FIRST}, and a worker reads it:")
+async def run_screenshots_chapter(stage: Stage) -> None:
+    """Send a screenshot of a day, then a later one of the same day."""
+    stage.narrator.say(f"Anna sends a screenshot of her Tuesday, fixtures/demo/{FIRST}, and a worker reads it:")
     first = await capture(stage, FIRST)
-    day = day_of(first)
-    stage.tell.quote(await changes_in_words(stage, day, 0, 1))
-    stage.tell.say(f"So {format_result(first.result)}.")
-    stage.tell.command("ingest", "day", str(day), "--user", stage.anna.uid)
-    stage.tell.say(f"Later that day looks different, and she sends another, fixtures/demo/{SECOND}. What changed:")
+    day = session_date(first)
+    stage.narrator.quote(await format_changes(stage, day, 0, 1))
+    stage.narrator.say(f"So {format_result(first.result)}.")
+    stage.narrator.command("ingest", "day", str(day), "--user", stage.anna.uid)
+    stage.narrator.say(f"The schedule of that day changes, and she sends another, fixtures/demo/{SECOND}. The changes:")
     second = await capture(stage, SECOND)
-    stage.tell.quote(await changes_in_words(stage, day, 1, 2))
-    stage.tell.command("ingest", "diff", str(day), "1", "2", "--user", stage.anna.uid)
-    message = await until_told(stage, day, second.id)
-    stage.tell.say("She is told so, where the worker prints what has no other channel:")
-    stage.tell.quote(stage.printed(message.notification_id))
-    stage.tell.command("ingest", "notifications", str(day), "--user", stage.anna.uid)
-    stage.tell.say("And the day can be built anew from its changes alone:")
-    stage.tell.command("ingest", "replay", str(day), "--user", stage.anna.uid)
+    stage.narrator.quote(await format_changes(stage, day, 1, 2))
+    stage.narrator.command("ingest", "diff", str(day), "1", "2", "--user", stage.anna.uid)
+    message = await until_notified(stage, day, second.id)
+    stage.narrator.say("She is notified on the console, because no other channel is configured:")
+    stage.narrator.quote(stage.printed(message.notification_id))
+    stage.narrator.command("ingest", "notifications", str(day), "--user", stage.anna.uid)
+    stage.narrator.say("The day can be rebuilt from its events alone:")
+    stage.narrator.command("ingest", "replay", str(day), "--user", stage.anna.uid)
 
 
 async def capture(stage: Stage, picture: str) -> CaptureSession:
-    """Give a screenshot, and wait until a worker has read it."""
-    sessions, user = ingest_of(stage).sessions, user_of(stage)
+    """Upload a screenshot, and wait until a worker has read it."""
+    sessions, user = ingest_of(stage).sessions, telegram_user_id(stage)
     data = (stage.pictures / picture).read_bytes()
     clean = await asyncio.to_thread(clean_screenshot, data)
     session = await sessions.create_session(user)
     await sessions.add_image(stage.objects, user, session.id, clean.data, clean.suffix)
     await sessions.close_session(user, session.id)
 
-    async def look() -> CaptureSession | None:
+    async def fetch() -> CaptureSession | None:
         known = await sessions.get_session(user, session.id)
-        if known.state == HOUSE.states.failed:
-            raise Stuck(f"the screenshot {picture} was not read: {await why(stage, session.id)}")
-        return known if known.state == HOUSE.states.done else None
+        if known.state == SESSION_SETTINGS.states.failed:
+            raise Stuck(f"the screenshot {picture} was not read: {await describe(stage, session.id)}")
+        return known if known.state == SESSION_SETTINGS.states.done else None
 
-    step, may_take = f"the screenshot {picture} is read", stage.settings.ocr_seconds
-    return await stage.until(step, look, lambda: why(stage, session.id), more_seconds=may_take)
+    step, extra_seconds = f"the screenshot {picture} is read", stage.settings.ocr_seconds
+    return await stage.until(step, fetch, lambda: describe(stage, session.id), more_seconds=extra_seconds)
 
 
-async def changes_in_words(stage: Stage, day: date, before: int, after: int) -> str:
-    """What is different between two versions of the day, a sentence for each change."""
-    changes: Sequence[ShiftChange] = await ingest_of(stage).days.compare_versions(user_of(stage), day, before, after)
+async def format_changes(stage: Stage, day: date, before: int, after: int) -> str:
+    """Format the changes between two versions of the day, one sentence per change."""
+    changes: Sequence[ShiftChange] = await ingest_of(stage).days.compare_versions(
+        telegram_user_id(stage), day, before, after
+    )
     return "\n".join(format_change(day, change) for change in changes)
 
 
-async def until_told(stage: Stage, day: date, session: UUID) -> StoredNotification:
-    """The message that a session led to, once it is sent."""
+async def until_notified(stage: Stage, day: date, session: UUID) -> StoredNotification:
+    """Return the notification of a session once it is sent."""
 
-    async def look() -> StoredNotification | None:
-        page = await ingest_of(stage).days.list_notifications(user_of(stage), day)
+    async def fetch() -> StoredNotification | None:
+        page = await ingest_of(stage).days.list_notifications(telegram_user_id(stage), day)
         return next((each for each in page.items if each.source_session_id == session and each.sent_at), None)
 
-    return await stage.until("the message about the change is sent", look, lambda: why(stage, session))
+    return await stage.until("the message about the change is sent", fetch, lambda: describe(stage, session))
 
 
-async def why(stage: Stage, session: UUID) -> str:
-    """Where a session is, and why."""
-    found = await explain(stage.pool, user_of(stage), session, HOUSE, zone=None)
+async def describe(stage: Stage, session: UUID) -> str:
+    """Describe the state of a session and the reason for it."""
+    found = await explain(stage.pool, telegram_user_id(stage), session, SESSION_SETTINGS, zone=None)
     return f"the session {session} is {found.status}. {found.sentence}"
 
 
@@ -83,12 +85,12 @@ def ingest_of(stage: Stage) -> Ingest:
     return Ingest(stage.pool, stage.settings.db_schema)
 
 
-def user_of(stage: Stage) -> int:
-    """The number under which Anna's days are kept."""
-    assert stage.anna.telegram_id is not None, "the story gave her one"
+def telegram_user_id(stage: Stage) -> int:
+    """Return the Telegram id under which the days of Anna are stored."""
+    assert stage.anna.telegram_id is not None, "the story created her with one"
     return stage.anna.telegram_id
 
 
-def day_of(session: CaptureSession) -> date:
-    """The day that a session was about."""
+def session_date(session: CaptureSession) -> date:
+    """Return the date of the day that a session shows."""
     return date.fromisoformat(str((session.result or {})["schedule_date"]))

@@ -1,1 +1,1 @@
-"""Proof that the tests still bite: plant one fault at a time, run them, and see whether they notice."""
+"""Mutation testing: plant one fault at a time, run the tests, and check that they fail."""

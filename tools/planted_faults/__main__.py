@@ -1,10 +1,11 @@
-"""Plant every fault in turn and see whether the tests notice.
+"""Plant every fault in turn and check whether the tests find it.
 
-    python -m tools.planted_faults --list                        are all faults still plantable?
-    python -m tools.planted_faults --json faults.json            fast tests; a stopped run is continued
+    python -m tools.planted_faults --list                        check that every fault can be planted
+    python -m tools.planted_faults --json faults.json            fast tests; continues an interrupted run
     python -m tools.planted_faults --tier full --only ID,ID
 
-Exit status 1 when the fast tests found less than 85 %, or all tests less than all; 2 when nothing could be tried.
+Exit status 1 when the fast tests find less than 85 % of the faults, or the full tests less than 100 %; 2 when no fault
+could be tried.
 """
 
 import argparse
@@ -21,9 +22,9 @@ from tools.planted_faults.faults import FAULTS, Fault
 from tools.planted_faults.scratch import (
     Outcome,
     Refused,
-    commit_of,
+    current_commit,
+    find_problems,
     plant,
-    problems_of,
     refuse_changes,
     run_tests,
     scratch_clone,
@@ -42,7 +43,7 @@ class Tier:
     arguments: tuple[str, ...]
     directories: tuple[str, ...]  # in which a package has tests of its own
     limit_seconds: float
-    least_share: float
+    min_share: float
 
 
 TIERS = {
@@ -53,7 +54,7 @@ TIERS = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one fault, or of the run without any."""
+    """The result of one fault, or of the run without any."""
 
     id: str
     digest: str
@@ -64,8 +65,8 @@ class Result:
     seconds: float
 
 
-class Book:
-    """The results so far, in a file where one is named: written after every fault, so that a run can be continued."""
+class Results:
+    """The results so far, written to a file after every fault if one is given, so that a run can be continued."""
 
     def __init__(self, file: Path | None, commit: str, tier: str) -> None:
         self.file, self.commit, self.tier = file, commit, tier
@@ -77,7 +78,7 @@ class Book:
         return next((each for each in self.results if (each.id, each.digest, each.commit, each.tier) == wanted), None)
 
     def add(self, name: str, outcome: Outcome, seconds: float, digest: str = "") -> Result:
-        """Write a result down."""
+        """Store a result."""
         found = Result(name, digest, self.commit, self.tier, not outcome.is_green, outcome.by, round(seconds, 1))
         self.results.append(found)
         if self.file:
@@ -88,27 +89,29 @@ class Book:
 
 
 def main() -> int:
-    """Read the command line and do what it asks for."""
-    parser = argparse.ArgumentParser(prog="python -m tools.planted_faults", description="Do the tests still bite?")
+    """Run the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.planted_faults", description="Plant faults and check that the tests find them."
+    )
     parser.add_argument("--list", action="store_true", help="list the faults, and check that each can be planted")
     parser.add_argument("--only", metavar="ID,ID", help="only these faults")
     parser.add_argument("--tier", choices=list(TIERS), default="fast", help="which tests to run (default: fast)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write results here; a file that exists is continued")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: the clone is removed
     try:
-        faults = chosen(asked.only)
-        return list_faults(faults) if asked.list else try_faults(faults, TIERS[asked.tier], asked.json)
+        faults = select_faults(options.only)
+        return list_faults(faults) if options.list else try_faults(faults, TIERS[options.tier], options.json)
     except Refused as error:
-        tell(str(error))
+        report_progress(str(error))
         return REFUSED
     except KeyboardInterrupt:
-        tell("stopped; with --json FILE the next run goes on from here")
+        report_progress("interrupted; with --json FILE the next run continues from here")
         return INTERRUPTED
 
 
-def chosen(only: str | None) -> Sequence[Fault]:
-    """Return the faults that were asked for."""
+def select_faults(only: str | None) -> Sequence[Fault]:
+    """Return the faults selected by --only."""
     wanted = None if only is None else {name.strip() for name in only.split(",")}
     if unknown := (wanted or set[str]()) - {fault.id for fault in FAULTS}:
         raise Refused(f"--only: there is no fault {', '.join(sorted(unknown))}; see --list")
@@ -116,10 +119,10 @@ def chosen(only: str | None) -> Sequence[Fault]:
 
 
 def list_faults(faults: Sequence[Fault]) -> int:
-    """Print the faults, and what is wrong with them."""
+    """Print the faults and the problems found in them."""
     for fault in faults:
-        print(f"{fault.id:30} {fault.file:55} {fault.why}")
-    problems = problems_of(ROOT, faults)
+        print(f"{fault.id:30} {fault.file:55} {fault.effect}")
+    problems = find_problems(ROOT, faults)
     for problem in problems:
         print(problem, file=sys.stderr)
     print(f"{len(faults)} faults, {len(problems)} problems")
@@ -129,44 +132,46 @@ def list_faults(faults: Sequence[Fault]) -> int:
 def try_faults(faults: Sequence[Fault], tier: Tier, file: Path | None) -> int:
     """Plant one fault after another in a clone, run the tests, and report."""
     refuse_changes(ROOT)
-    if problems := problems_of(ROOT, faults):
+    if problems := find_problems(ROOT, faults):
         raise Refused("\n".join(problems))
-    book = Book(file, commit_of(ROOT), tier.name)
-    waiting = [fault for fault in faults if book.find(fault.id, fault.digest) is None]
-    tell(f"{len(faults)} faults, {len(waiting)} to try, tier {tier.name}, commit {book.commit[:12]}")
+    results = Results(file, current_commit(ROOT), tier.name)
+    waiting = [fault for fault in faults if results.find(fault.id, fault.digest) is None]
+    report_progress(f"{len(faults)} faults, {len(waiting)} to try, tier {tier.name}, commit {results.commit[:12]}")
     if waiting:
         with scratch_clone(ROOT) as clone:
-            tell(f"working in {clone}")
-            must_be_green(clone, tier, book)
-            try_waiting(clone, waiting, tier, book)
-    return report(faults, book, tier)
+            report_progress(f"working in {clone}")
+            require_green_tests(clone, tier, results)
+            try_waiting(clone, waiting, tier, results)
+    return report(faults, results, tier)
 
 
-def must_be_green(clone: Path, tier: Tier, book: Book) -> None:
-    """Refuse to go on when the tests fail without any fault."""
-    if book.find(BASELINE):
+def require_green_tests(clone: Path, tier: Tier, results: Results) -> None:
+    """Refuse to continue if the tests fail without any fault."""
+    if results.find(BASELINE):
         return
-    tell(f"running the tests without a fault first, at most {tier.limit_seconds / 60:.0f} minutes")
+    report_progress(f"running the tests without a fault first, at most {tier.limit_seconds / 60:.0f} minutes")
     outcome = run_tests(clone, tier.arguments, tier.limit_seconds)
     if not outcome.is_green:
         raise Refused(f"{outcome.tail}\nthe tests fail without any fault: {outcome.by}")
-    book.add(BASELINE, outcome, outcome.seconds)
-    tell(f"green in {outcome.seconds / 60:.1f} minutes")
+    results.add(BASELINE, outcome, outcome.seconds)
+    report_progress(f"green in {outcome.seconds / 60:.1f} minutes")
 
 
-def try_waiting(clone: Path, waiting: Sequence[Fault], tier: Tier, book: Book) -> None:
-    """Try each fault that has no result yet, and tell how far it is."""
+def try_waiting(clone: Path, waiting: Sequence[Fault], tier: Tier, results: Results) -> None:
+    """Try each fault that has no result yet, and print the progress."""
     began = time.monotonic()
     for number, fault in enumerate(waiting, 1):
-        tell(f"[{number} of {len(waiting)}] {fault.id}: {fault.why}")
-        found = try_fault(clone, fault, tier, book)
+        report_progress(f"[{number} of {len(waiting)}] {fault.id}: {fault.effect}")
+        found = try_fault(clone, fault, tier, results)
         left = (time.monotonic() - began) / number * (len(waiting) - number) / 60
-        words = f"found by {found.by}" if found.found else "NOT FOUND"
-        tell(f"[{number} of {len(waiting)}] {fault.id}: {words} in {found.seconds:.0f} s, {left:.0f} minutes left")
+        verdict = f"found by {found.by}" if found.found else "NOT FOUND"
+        report_progress(
+            f"[{number} of {len(waiting)}] {fault.id}: {verdict} in {found.seconds:.0f} s, {left:.0f} minutes left"
+        )
 
 
-def try_fault(clone: Path, fault: Fault, tier: Tier, book: Book) -> Result:
-    """Run the tests of the fault's own package, and all of them when these are green."""
+def try_fault(clone: Path, fault: Fault, tier: Tier, results: Results) -> Result:
+    """Run the tests of the package of the fault, and all tests if these pass."""
     own = [f"{directory}/{fault.package}" for directory in tier.directories]
     near = [path for path in own if any((clone / path).rglob("test_*.py"))]
     outcome, seconds = Outcome(True, "", 0.0), 0.0
@@ -176,28 +181,26 @@ def try_fault(clone: Path, fault: Fault, tier: Tier, book: Book) -> Result:
             seconds += outcome.seconds
             if not outcome.is_green:
                 break
-    return book.add(fault.id, outcome, seconds, fault.digest)
+    return results.add(fault.id, outcome, seconds, fault.digest)
 
 
-def report(faults: Sequence[Fault], book: Book, tier: Tier) -> int:
-    """Print what was found by package, and what was not; say whether it is enough."""
-    found = {fault: result.found for fault in faults if (result := book.find(fault.id, fault.digest))}
+def report(faults: Sequence[Fault], results: Results, tier: Tier) -> int:
+    """Print the faults found per package and those not found; return whether the share is sufficient."""
+    found = {fault: result.found for fault in faults if (result := results.find(fault.id, fault.digest))}
     packages: defaultdict[str, list[bool]] = defaultdict(list)
     for fault, is_found in found.items():
         packages[fault.package].append(is_found)
     for package, several in sorted(packages.items()):
         print(f"{package:12} {sum(several):4} of {len(several):4} {sum(several) / len(several):8.1%}")
     for fault in (fault for fault, is_found in found.items() if not is_found):
-        print(f"not found: {fault.id} ({fault.file}): {fault.why}")
+        print(f"not found: {fault.id} ({fault.file}): {fault.effect}")
     share = sum(found.values()) / len(found) if found else 0.0
-    print(
-        f"{'all':12} {sum(found.values()):4} of {len(found):4} {share:8.1%}; at least {tier.least_share:.0%} are wanted"
-    )
-    return 0 if share >= tier.least_share else TOO_FEW
+    print(f"{'all':12} {sum(found.values()):4} of {len(found):4} {share:8.1%}; required: {tier.min_share:.0%}")
+    return 0 if share >= tier.min_share else TOO_FEW
 
 
-def tell(message: str) -> None:
-    """Say on stderr how far it is."""
+def report_progress(message: str) -> None:
+    """Print the progress to standard error."""
     print(f"planted faults: {message}", file=sys.stderr, flush=True)
 
 

@@ -1,7 +1,7 @@
-"""Faults to plant, one at a time: each breaks one promise of duly, and a test should notice.
+"""Faults to plant, one at a time: each breaks one guarantee of duly, and a test should fail.
 
-They were chosen by reading the source alone, never the tests: an honest sample of what may go wrong. `old` occurs
-exactly once in its file; `python -m tools.planted_faults --list` says which no longer does.
+They were chosen by reading the source alone, never the tests, so that they are an unbiased sample. `old` occurs exactly
+once in its file; `python -m tools.planted_faults --list` reports those for which it no longer does.
 """
 
 import hashlib
@@ -11,13 +11,13 @@ from pathlib import PurePosixPath
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A text in one file, what replaces it, and the promise that breaks."""
+    """A text in one file, its replacement, and the guarantee that breaks."""
 
     id: str
     file: str  # relative to the root of the repository
     old: str
     new: str
-    why: str
+    effect: str
 
     @property
     def package(self) -> str:
@@ -28,7 +28,7 @@ class Fault:
 
     @property
     def digest(self) -> str:
-        """Identify what is planted, so that a result is not kept for a fault that was changed since."""
+        """Return a digest of the fault; a stored result with another digest is ignored."""
         return hashlib.sha256("\0".join((self.file, self.old, self.new)).encode()).hexdigest()[:16]
 
 

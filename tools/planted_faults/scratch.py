@@ -3,7 +3,7 @@
     /tmp/duly-faults-x/duly          git clone of HEAD: its own src, tests and caches
     /tmp/duly-faults-x/duly/.venv    the checkout's environment by hard links, pointed at the clone's own src
 
-Nothing of the checkout is written to: what the clone must change in its environment is unlinked first.
+The checkout is not written to: hard links that the clone must change are replaced by copies first.
 """
 
 import os
@@ -21,11 +21,11 @@ from typing import IO
 
 from tools.planted_faults.faults import Fault
 
-PLACE = "/tmp"  # noqa: S108 (a directory of our own is made there)
+PARENT_DIRECTORY = "/tmp"  # noqa: S108 (a private directory is created there)
 MAX_PER_FILE = 6
 GRACE_SECONDS = 30.0  # for pytest to remove its servers and directories before it is killed
 TESTED = ("src", "tests", "tools/run_tests.py")  # what the clone takes from HEAD, and the result depends on
-# Tests that compare texts with committed ones notice every change, and so tell nothing of what it breaks.
+# Tests that compare generated texts with committed ones fail for every change, so they prove nothing here.
 BY_BEHAVIOUR = " and ".join(
     f"not {name}"
     for name in ("are_the_committed_one", "is_the_committed_one", "a_fresh_database_is_what_the_contract_says")
@@ -38,7 +38,7 @@ NOT_FOR_THE_CLONE = (
 
 
 class Refused(Exception):
-    """Nothing was planted; the message says why and what to do."""
+    """Nothing was planted; the message states the reason and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class Outcome:
 # The faults -----------------------------------------------------------------------------------------------------------
 
 
-def problems_of(root: Path, faults: Sequence[Fault]) -> list[str]:
-    """List what keeps faults from being planted below this root: texts that moved, files that would not compile."""
+def find_problems(root: Path, faults: Sequence[Fault]) -> list[str]:
+    """List the problems that prevent faults from being planted: texts that moved, files that would not compile."""
     problems = [
         f"{name}: this id is used twice" for name, times in Counter(fault.id for fault in faults).items() if times > 1
     ]
@@ -63,11 +63,11 @@ def problems_of(root: Path, faults: Sequence[Fault]) -> list[str]:
     problems += [
         f"{file}: {times} faults, at most {MAX_PER_FILE}" for file, times in crowded.items() if times > MAX_PER_FILE
     ]
-    return problems + [f"{fault.id}: {problem}" for fault in faults if (problem := problem_of(root, fault))]
+    return problems + [f"{fault.id}: {problem}" for fault in faults if (problem := find_problem(root, fault))]
 
 
-def problem_of(root: Path, fault: Fault) -> str | None:
-    """Say why one fault cannot be planted, if it cannot."""
+def find_problem(root: Path, fault: Fault) -> str | None:
+    """Return the reason why a fault cannot be planted, or None."""
     if not (root / fault.file).is_file():
         return f"there is no {fault.file}"
     text = (root / fault.file).read_text()
@@ -85,7 +85,7 @@ def problem_of(root: Path, fault: Fault) -> str | None:
 
 @contextmanager
 def plant(clone: Path, fault: Fault) -> Generator[None, None, None]:
-    """Plant a fault while the body runs; before and after, nothing compiled of the file is left."""
+    """Plant a fault while the body runs; remove compiled files before and after."""
     path = clone / fault.file
     path.write_text(path.read_text().replace(fault.old, fault.new))
     forget_compiled(path)
@@ -106,40 +106,40 @@ def forget_compiled(path: Path) -> None:
 
 
 def refuse_changes(root: Path) -> None:
-    """Refuse a checkout whose source or tests differ from HEAD, of which the clone is made."""
+    """Refuse a checkout whose source or tests differ from HEAD, because the clone is made from HEAD."""
     if changed := git(root, "status", "--porcelain", "--", *TESTED).splitlines():
         raise Refused(
-            f"{len(changed)} changes below {', '.join(TESTED)} are not committed, and the clone is made of HEAD; "
-            f"commit or stash them, the first is: {changed[0]}"
+            f"{len(changed)} changes below {', '.join(TESTED)} are not committed, and the clone is made from HEAD; "
+            f"commit or stash them; the first is: {changed[0]}"
         )
 
 
-def commit_of(root: Path) -> str:
+def current_commit(root: Path) -> str:
     """Return the commit that is tested."""
     return git(root, "rev-parse", "HEAD").strip()
 
 
 @contextmanager
 def scratch_clone(root: Path) -> Generator[Path, None, None]:
-    """Make a clone with an environment of its own; it is removed however the body ends."""
-    place = Path(tempfile.mkdtemp(prefix="duly-faults-", dir=PLACE))
+    """Make a clone with its own environment; remove it when the body ends or fails."""
+    directory = Path(tempfile.mkdtemp(prefix="duly-faults-", dir=PARENT_DIRECTORY))
     try:
-        place.chmod(0o755)  # as root, the account of an embedded server must be able to enter
-        clone = place / "duly"
+        directory.chmod(0o755)  # as root, the account of an embedded server must be able to enter
+        clone = directory / "duly"
         git(root, "clone", "--quiet", str(root), str(clone))
         link_environment(root / ".venv", clone)
         yield clone
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def link_environment(environment: Path, clone: Path) -> None:
-    """Give the clone the checkout's environment by hard links, and let it import the clone's own source."""
+    """Hard-link the environment of the checkout into the clone, and make it import the source of the clone."""
     installed, own = environment / "duly" / "all", clone / ".venv"
     if not installed.exists() or installed.read_bytes() != (clone / "requirements.lock").read_bytes():
-        raise Refused(f"{environment} is not what requirements.lock of HEAD says; run ./duly check, then try again")
+        raise Refused(f"{environment} does not match requirements.lock of HEAD; run ./duly check, then try again")
     if subprocess.run(["cp", "-al", str(environment), str(own)]).returncode:
-        raise Refused(f"{environment} cannot be hard-linked into {PLACE}; both must be on one file system")
+        raise Refused(f"{environment} cannot be hard-linked into {PARENT_DIRECTORY}; both must be on one file system")
     shutil.rmtree(own / "duly")
     shutil.copytree(environment / "duly", own / "duly")  # the launcher writes into these files
     for link in own.glob("lib/python3.*/site-packages/duly-launcher.pth"):
@@ -150,11 +150,11 @@ def link_environment(environment: Path, clone: Path) -> None:
     command = [own / "bin" / "python", "-P", "-c", "import duly; print(duly.__file__)"]
     found = subprocess.run(command, cwd=clone, env=environment_variables(), capture_output=True, text=True)
     if not found.stdout.startswith(str(clone / "src")):
-        raise Refused(f"the clone imports duly from {found.stdout.strip() or 'nowhere'}\n{found.stderr}")
+        raise Refused(f"the clone imports duly from {found.stdout.strip() or 'an unknown path'}\n{found.stderr}")
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file in the place of a hard link, which the checkout keeps as it is."""
+    """Replace a hard link by a file with this text; the file of the checkout stays unchanged."""
     mode = path.stat().st_mode
     path.unlink()
     path.write_text(text)
@@ -170,7 +170,7 @@ def git(root: Path, *arguments: str) -> str:
 
 
 def environment_variables() -> dict[str, str]:
-    """Return our environment without what would lead out of the clone, or make tests accept anything."""
+    """Return the environment without variables that point outside the clone or change test results."""
     return {name: value for name, value in os.environ.items() if name not in NOT_FOR_THE_CLONE}
 
 
@@ -178,7 +178,7 @@ def environment_variables() -> dict[str, str]:
 
 
 def run_tests(clone: Path, arguments: Sequence[str], limit_seconds: float) -> Outcome:
-    """Run `./duly test` in the clone until the first failure; what takes longer than the limit is ended, and red."""
+    """Run `./duly test` in the clone until the first failure; a run over the time limit counts as failed."""
     began = time.monotonic()
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(
@@ -193,14 +193,14 @@ def run_tests(clone: Path, arguments: Sequence[str], limit_seconds: float) -> Ou
         try:
             status = process.wait(limit_seconds)
         except subprocess.TimeoutExpired:
-            return Outcome(False, f"no end within {limit_seconds / 60:.0f} minutes", time.monotonic() - began)
+            return Outcome(False, f"timed out after {limit_seconds / 60:.0f} minutes", time.monotonic() - began)
         finally:
             end_group(process)
-        return outcome_of(status, output, time.monotonic() - began)
+        return parse_outcome(status, output, time.monotonic() - began)
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End the tests and all they started: politely, so that they remove what they made, and then at once."""
+    """Stop the tests and their processes: first with SIGINT, so that they clean up, then with SIGKILL."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGINT)
@@ -211,7 +211,7 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def outcome_of(status: int, output: IO[str], seconds: float) -> Outcome:
+def parse_outcome(status: int, output: IO[str], seconds: float) -> Outcome:
     """Read how the tests ended from the exit status and from pytest's short summary."""
     if status == 0:
         return Outcome(True, "", seconds)

@@ -37,7 +37,7 @@ async def test_creating_an_org_twice_returns_the_existing_one(owner_pool: Pool) 
     assert [org.name for org in await service.list_orgs(owner_pool)] == ["acme"]
 
 
-async def test_a_list_is_complete_over_many_pages(owner_pool: Pool, database: str) -> None:
+async def test_lists_are_complete_over_many_pages(owner_pool: Pool, database: str) -> None:
     row_count = 2001
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute("insert into duly.orgs (name) select 'org ' || n from generate_series(1, %s) as n", [row_count])
@@ -57,12 +57,12 @@ async def test_a_list_is_complete_over_many_pages(owner_pool: Pool, database: st
 
 
 @pytest.mark.parametrize("name", ["", " acme", "acme ", "a" * 201])
-async def test_a_name_that_breaks_the_rule_is_refused_with_the_rule(name: str, owner_pool: Pool) -> None:
+async def test_invalid_org_name_is_refused_with_the_rule(name: str, owner_pool: Pool) -> None:
     with pytest.raises(InvalidArgument, match="1 to 200 characters"):
         await service.create_org(owner_pool, name)
 
 
-async def test_creating_the_same_user_again_is_no_error_but_other_values_conflict(owner_pool: Pool) -> None:
+async def test_creating_a_user_again_is_idempotent_and_other_values_conflict(owner_pool: Pool) -> None:
     first = await service.create_user(owner_pool, "anna", telegram_id=7, zone="Europe/Stockholm", language="sv")
     again = await service.create_user(owner_pool, "anna", telegram_id=7, zone="Europe/Stockholm", language="sv")
     assert isinstance(again, Existing)
@@ -83,7 +83,7 @@ async def test_creating_the_same_user_again_is_no_error_but_other_values_conflic
         ("currency", "kr", "code such as"),
     ],
 )
-async def test_a_user_that_breaks_a_rule_is_refused(field: str, value: str, rule: str, owner_pool: Pool) -> None:
+async def test_invalid_user_field_is_refused_with_the_rule(field: str, value: str, rule: str, owner_pool: Pool) -> None:
     with pytest.raises(InvalidArgument, match=rule):
         await service.create_user(owner_pool, "anna", **{field: value})  # type: ignore[arg-type]
 
@@ -145,7 +145,7 @@ async def test_only_the_exact_secret_is_accepted(owner_pool: Pool) -> None:
         assert await service.find_key_by_secret(owner_pool, attempt) is None
 
 
-async def test_a_dump_of_the_database_holds_no_usable_key(owner_pool: Pool, database: str) -> None:
+async def test_database_stores_no_usable_key(owner_pool: Pool, database: str) -> None:
     await service.create_org(owner_pool, "acme")
     made = await service.create_key(owner_pool, "ci", ["admin"], org="acme")
     with psycopg.connect(database) as connection:
@@ -162,7 +162,7 @@ async def test_only_the_api_can_read_the_hash(database: str) -> None:
 
 
 @pytest.mark.parametrize("scopes", [[], ["jobs"], ["ledger:write", "Admin"]])
-async def test_scopes_that_do_not_exist_are_refused_with_those_that_do(scopes: list[str], owner_pool: Pool) -> None:
+async def test_unknown_scopes_are_refused_with_the_list_of_scopes(scopes: list[str], owner_pool: Pool) -> None:
     with pytest.raises(InvalidArgument) as error:
         await service.create_key(owner_pool, "ci", scopes, org="acme")
     assert all(scope in str(error.value) for scope in SCOPES)
@@ -208,7 +208,7 @@ async def test_a_telegram_id_is_linked_to_one_user_and_a_user_has_one(api_pool: 
     assert (await service.link_telegram(api_pool, ben.id, 42)).uid == "ben"
 
 
-async def test_a_user_who_was_unlinked_registers_again_as_the_same_user(api_pool: Pool, owner_pool: Pool) -> None:
+async def test_unlinked_user_registers_again_as_the_same_user(api_pool: Pool, owner_pool: Pool) -> None:
     first = (await service.register_telegram_user(api_pool, 42, "en")).row
     await service.unlink_telegram(owner_pool, "telegram:42")
     assert (await service.register_telegram_user(api_pool, 42, "en")).row.id == first.id
@@ -217,14 +217,14 @@ async def test_a_user_who_was_unlinked_registers_again_as_the_same_user(api_pool
 @pytest.mark.parametrize(
     "statement", ["insert into \"user\".users (uid) values ('eve')", 'update "user".users set uid = 1']
 )
-async def test_the_api_role_writes_users_only_through_functions(statement: str, api_pool: Pool) -> None:
+async def test_api_role_writes_users_only_through_functions(statement: str, api_pool: Pool) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         async with api_pool.transaction() as connection:
             await connection.execute(statement.encode())
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\rb", "a\tb", "a\x1b[2Jb", "a\x7fb", "a\x85b", "a\u2028b"])
-async def test_a_name_of_a_key_or_an_org_holds_no_control_character(name: str, owner_pool: Pool) -> None:
+async def test_key_and_org_names_with_control_characters_are_refused(name: str, owner_pool: Pool) -> None:
     await service.create_org(owner_pool, "acme")
     with pytest.raises(InvalidArgument, match="without control characters"):
         await service.create_key(owner_pool, name, ["admin"], org="acme")

@@ -27,25 +27,25 @@ def boxes_of(picture: str, *kinds: str) -> list[float]:
     return [float(each.attrib["width"]) for each in boxes if each.attrib["class"] in kinds]
 
 
-def test_bars_are_as_long_as_their_values_within_their_group() -> None:
+def test_bar_lengths_are_proportional_within_a_group() -> None:
     picture = bars("Rates", ROWS, "/s")
     first, second, third, fourth = boxes_of(picture, "ours", "other")
     assert second / first == pytest.approx(11_646.4 / 10_194, rel=0.01)
     assert fourth / third == pytest.approx(2, rel=0.01)
 
 
-def test_bars_on_one_scale_can_be_compared_between_groups() -> None:
+def test_bar_lengths_on_one_scale_are_proportional_between_groups() -> None:
     lengths = boxes_of(bars("Rates", ROWS, "/s", is_one_scale=True), "ours", "other")
     assert lengths[2] == lengths[3] == 1.0 < lengths[1]
 
 
-def test_every_label_value_and_note_is_in_words() -> None:
+def test_every_label_value_and_note_is_text() -> None:
     output = texts_of(bars("Rates", ROWS, "/s"))
     assert output[0] == "Rates"
     assert {"drain", "single", "duly", "pgqueuer", "10,194 /s (0.97 of it)", "11,646 /s", "2 /s", "4 /s"} <= set(output)
 
 
-def test_a_picture_tells_itself_to_those_who_cannot_see_it() -> None:
+def test_picture_has_an_accessible_title_and_description() -> None:
     picture = ElementTree.fromstring(bars("Rates", ROWS, "/s"))  # noqa: S314 (ours)
     assert picture.attrib["role"] == "img"
     assert picture.attrib["aria-labelledby"] == "title desc"
@@ -57,7 +57,7 @@ def test_a_picture_tells_itself_to_those_who_cannot_see_it() -> None:
     assert "Every group has a scale of its own." in (text.text or "")
 
 
-def test_it_is_readable_by_day_and_by_night() -> None:
+def test_picture_supports_dark_mode() -> None:
     picture = bars("Rates", ROWS, "/s")
     assert "prefers-color-scheme: dark" in picture
     assert "currentColor" in picture
@@ -72,20 +72,20 @@ def test_it_is_readable_by_day_and_by_night() -> None:
     ],
     ids=["bars", "percentiles", "curves"],
 )
-def test_whatever_is_written_is_only_words(draw: Callable[[], str]) -> None:
+def test_picture_escapes_every_text(draw: Callable[[], str]) -> None:
     picture = draw()
     assert NASTY in texts_of(picture)
     assert draw() == picture
 
 
-def test_percentiles_stand_side_by_side() -> None:
+def test_percentiles_are_grouped_side_by_side() -> None:
     output = texts_of(
         percentiles("Waits", {"duly": {"p50": 2.4, "p95": 4.2}, "bare": {"p50": 2.1}}, "ms", ours={"duly"})
     )
     assert output == ["Waits", "p50", "duly", "2.40 ms", "bare", "2.10 ms", "p95", "duly", "4.20 ms"]
 
 
-def test_curves_go_by_tens_and_say_their_points() -> None:
+def test_curves_use_a_logarithmic_axis_and_label_their_points() -> None:
     series = {"pass": [(1_000, 1.0), (10_000, 0.9), (100_000, 0.95)], "due": [(1_000, 1.0), (100_000, 1.26)]}
     picture = curves("Growth", series, "rows", "part", needed=(0.7, 1.3))
     output = texts_of(picture)
@@ -97,7 +97,7 @@ def test_curves_go_by_tens_and_say_their_points() -> None:
     assert len(boxes_of(picture, "needed")) == 1
 
 
-def test_circumstances_stand_below_and_are_told() -> None:
+def test_footnote_is_shown_below_and_in_the_description() -> None:
     with_foot = bars("Rates", ROWS, "/s", foot="at a load of 9")
     assert texts_of(with_foot)[-1] == "at a load of 9"
     assert with_foot.count("at a load of 9") == 2
@@ -105,21 +105,21 @@ def test_circumstances_stand_below_and_are_told() -> None:
     assert float(taller.attrib["height"]) > float(plain.attrib["height"])
 
 
-def test_one_point_and_nothing_at_all() -> None:
+def test_single_points_are_drawn_and_empty_charts_refused() -> None:
     assert "7" in texts_of(curves("One", {"a": [(5, 7)]}, "x", "y"))
     assert boxes_of(bars("None", [Bar("none", 0)], ""), "ours") == [1.0]
     with pytest.raises(AssertionError, match="nothing"):
         bars("Empty", [], "")
 
 
-def test_numbers_are_written_as_people_write_them() -> None:
+def test_numbers_are_formatted_for_readers() -> None:
     written = [human(value) for value in (0, 0.123, 1, 9.87, 10.04, 99.9, 123.4, 1_000, 1_234_567.8)]
     assert written == ["0", "0.12", "1", "9.87", "10.0", "99.9", "123", "1,000", "1,234,568"]
 
 
-def test_rows_do_not_lie_on_each_other() -> None:
+def test_rows_do_not_overlap() -> None:
     picture = ElementTree.fromstring(bars("Rates", ROWS, "/s"))  # noqa: S314 (ours)
     boxes = [each for each in picture.iter(f"{SVG}rect") if each.attrib["class"] in ("ours", "other")]
-    places = [(float(each.attrib["y"]), float(each.attrib["height"])) for each in boxes]
-    assert all(y + height < below for (y, height), (below, _) in pairwise(places))
-    assert float(picture.attrib["height"]) > sum(places[-1])
+    spans = [(float(each.attrib["y"]), float(each.attrib["height"])) for each in boxes]
+    assert all(y + height < below for (y, height), (below, _) in pairwise(spans))
+    assert float(picture.attrib["height"]) > sum(spans[-1])

@@ -18,7 +18,7 @@ FIXTURE = ROOT / "fixtures" / "sample_schedule.json"
 PICTURE = ROOT / "fixtures" / "demo" / "evening.jpg"
 MAY_CREATE = {"up", "migrate"}
 NEED_NO_DATABASE = {"ingest read", "schedule next", "test", "chaos", "check", "lock"}
-WORDS = {  # what a command needs to get as far as the database
+ARGUMENTS = {  # what a command needs to get as far as the database
     "jobs enqueue": "work",
     "jobs pause": "--queue q",
     "jobs resume": "--queue q",
@@ -80,15 +80,15 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def test_where_there_is_no_database_every_command_says_so_and_creates_nothing(empty: Path, tmp_path: Path) -> None:
+def test_without_a_database_every_command_reports_it_and_creates_nothing(empty: Path, tmp_path: Path) -> None:
     cli = CommandLine("", tmp_path)
     cli.environment = {}
     wrong: dict[str, str] = {}
     for name in ON_A_DATABASE:
-        ended = cli.run(*shlex.split(f"{name} {WORDS.get(name, '')}"))
+        ended = cli.run(*shlex.split(f"{name} {ARGUMENTS.get(name, '')}"))
         error = ended.exception
-        is_told = isinstance(error, NoDatabase) and "run `duly up`, or set DATABASE_URL" in str(error)
-        if not is_told or list(empty.iterdir()):
+        is_reported = isinstance(error, NoDatabase) and "run `duly up`, or set DATABASE_URL" in str(error)
+        if not is_reported or list(empty.iterdir()):
             wrong[name] = f"{error!r} {ended.output} {sorted(each.name for each in empty.rglob('*'))}"
     assert not wrong, "\n".join(f"{name}: {printed_text}" for name, printed_text in wrong.items())
 
@@ -96,8 +96,8 @@ def test_where_there_is_no_database_every_command_says_so_and_creates_nothing(em
 def test_a_wrong_database_login_or_port_fails_at_once_in_one_line(
     empty: Path, server: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listening_socket:
+        port = listening_socket.getsockname()[1]
     addresses = {
         'database "duly_test_nowhere" does not exist': make_conninfo(server, dbname="duly_test_nowhere"),
         'role "nobody_here" does not exist': make_conninfo(server, user="nobody_here"),
@@ -116,7 +116,7 @@ def test_a_wrong_database_login_or_port_fails_at_once_in_one_line(
     assert not wrong, "\n".join(f"{name}: {printed_text}" for name, printed_text in wrong.items())
 
 
-def test_the_variable_that_was_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_error_names_the_variable_that_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cli = CommandLine("", tmp_path)
     cli.environment = {"POSTGRES_DSN": "postgresql://127.0.0.1:1/name"}
     monkeypatch.delenv("DATABASE_URL", raising=False)

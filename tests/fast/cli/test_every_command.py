@@ -15,7 +15,7 @@ from tests.support.command_line import CommandLine
 ID = "019a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77"
 
 # What each command says of something that is not there, or that makes no sense.
-REFUSED: dict[str, tuple[type[DulyError], str]] = {
+INVALID_CALLS: dict[str, tuple[type[DulyError], str]] = {
     f"ingest timeline {ID}": (NotFound, f"there is no session {ID}"),
     f"ingest show {ID}": (NotFound, f"there is no session {ID}"),
     f"ingest explain {ID}": (NotFound, f"there is no session {ID}"),
@@ -67,17 +67,17 @@ def cli_without_tables(server: str, worker_id: str, tmp_path: Path) -> Generator
         yield CommandLine(dsn, tmp_path)
 
 
-def test_what_is_not_there_or_makes_no_sense_is_refused_with_the_reason(cli: CommandLine) -> None:
-    printed_text = {arguments: cli.error(*shlex.split(arguments)) for arguments in REFUSED}
+def test_unknown_or_invalid_arguments_are_refused_with_the_reason(cli: CommandLine) -> None:
+    printed_text = {arguments: cli.error(*shlex.split(arguments)) for arguments in INVALID_CALLS}
     wrong = {
         arguments: repr(error)
         for arguments, error in printed_text.items()
-        if type(error) is not REFUSED[arguments][0] or REFUSED[arguments][1] not in str(error)
+        if type(error) is not INVALID_CALLS[arguments][0] or INVALID_CALLS[arguments][1] not in str(error)
     }
     assert wrong == {}
 
 
-def test_where_our_tables_are_missing_every_command_says_what_to_run(cli_without_tables: CommandLine) -> None:
+def test_without_tables_every_command_advises_duly_migrate(cli_without_tables: CommandLine) -> None:
     printed_text = {arguments: cli_without_tables.error(*shlex.split(arguments)) for arguments in NEED_TABLES}
     wrong = {
         arguments: repr(error)
@@ -87,17 +87,15 @@ def test_where_our_tables_are_missing_every_command_says_what_to_run(cli_without
     assert wrong == {}
 
 
-def test_every_command_of_these_tables_exists() -> None:
-    used = [" ".join(shlex.split(arguments)) for arguments in (*REFUSED, *NEED_TABLES)]
+def test_every_command_named_in_these_tests_exists() -> None:
+    used = [" ".join(shlex.split(arguments)) for arguments in (*INVALID_CALLS, *NEED_TABLES)]
     assert [
         arguments for arguments in used if not any(name and f"{arguments} ".startswith(f"{name} ") for name in COMMANDS)
     ] == []
 
 
 @pytest.mark.parametrize("arguments", ["orgs create acme", "users list", "keys list", "partitions list"])
-def test_an_application_login_gets_the_advice_to_use_the_login_that_migrated(
-    arguments: str, database: str, tmp_path: Path
-) -> None:
+def test_application_login_is_advised_to_use_the_migration_login(arguments: str, database: str, tmp_path: Path) -> None:
     cli = CommandLine(make_conninfo(database, user="duly_api"), tmp_path)
     error = cli.error(*shlex.split(arguments))
     assert isinstance(error, Misconfigured)
@@ -107,7 +105,7 @@ def test_an_application_login_gets_the_advice_to_use_the_login_that_migrated(
     )
 
 
-def test_from_an_org_and_a_person_to_a_key_that_is_revoked(cli: CommandLine) -> None:
+def test_org_user_and_key_can_be_created_and_revoked(cli: CommandLine) -> None:
     assert cli.json("orgs", "create", "acme")["outcome"] == "created"
     assert cli.json("orgs", "create", "acme")["outcome"] == "existing"
     assert cli.output("users", "create", "anna", "--zone", "Europe/Stockholm").startswith("created")
@@ -132,11 +130,11 @@ def test_every_list_of_an_empty_database_is_empty(cli: CommandLine) -> None:
     assert "job_runs_" in cli.output("partitions", "list")
 
 
-def test_a_healthy_database_is_reported_as_healthy(cli: CommandLine) -> None:
+def test_verify_and_migrate_report_a_sound_database(cli: CommandLine) -> None:
     assert "0 differences, 0 offences" in cli.output("verify", "--contract", "posts")
     assert cli.output("migrate").startswith("duly: the database is at ")
 
 
-def test_the_next_times_of_a_rule_are_printed_in_its_zone(cli: CommandLine) -> None:
+def test_schedule_next_prints_times_in_the_given_zone(cli: CommandLine) -> None:
     printed = cli.output("schedule", "next", "cron: 0 10 1 * *", "--zone", "Europe/Stockholm")
     assert printed.startswith("At 10:00 on the first day of every month, Europe/Stockholm\n")

@@ -45,7 +45,7 @@ def find_change(command: str) -> str:
     return golden_change(golden_file(command), strip_margins(result.stdout))
 
 
-def test_help_equals_the_golden_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_texts_match_the_golden_files(monkeypatch: pytest.MonkeyPatch) -> None:
     def built(_: object) -> Group:
         return GROUP
 
@@ -54,11 +54,11 @@ def test_help_equals_the_golden_files(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not offenders, "\n".join(offenders)
 
 
-def test_no_golden_file_is_left_of_a_removed_command() -> None:
+def test_every_golden_help_file_belongs_to_a_command() -> None:
     assert sorted(PAGES.iterdir()) == sorted(map(golden_file, COMMANDS))
 
 
-def test_a_process_prints_the_same_help() -> None:
+def test_subprocess_prints_the_same_help() -> None:
     command = [*PYTHON, "-m", "duly", "--help"]
     result = subprocess.run(command, env=plain_environment(**TERMINAL), check=True, capture_output=True, text=True)
     assert strip_margins(result.stdout) == golden_file("").read_text()
@@ -80,7 +80,7 @@ def test_every_command_has_an_example() -> None:
     assert not offenders, "\n".join(offenders)
 
 
-def test_the_list_of_commands_shows_the_first_paragraph_of_the_help_of_each() -> None:
+def test_command_list_shows_the_first_paragraph_of_each_help_text() -> None:
     offenders = [
         f"{command.name}: app.py says {command.summary!r}, {command.module} says {paragraph!r}"
         for command in list_lazy_commands(ALL)

@@ -24,7 +24,7 @@ def cli(database: str, tmp_path: Path) -> CommandLine:
 # The name of the command ----------------------------------------------------------------------------------------------
 
 
-def test_a_hint_names_the_command_as_the_user_called_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hint_names_the_command_as_the_user_invoked_it(monkeypatch: pytest.MonkeyPatch) -> None:
     hint = "see: duly jobs list, /home/duly jobs, or run `duly up`; duly is a word"
     assert rewrite_commands(hint) == hint
     monkeypatch.setenv(COMMAND_VARIABLE, "./duly")
@@ -38,7 +38,7 @@ def test_every_command_is_known_to_hints() -> None:
     assert sorted(COMMAND_NAMES) == sorted({command.split()[0] for command in COMMANDS if command})
 
 
-def test_errors_and_explanations_name_the_command_as_called(
+def test_errors_and_explanations_name_the_command_as_invoked(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(COMMAND_VARIABLE, "./duly")
@@ -50,7 +50,7 @@ def test_errors_and_explanations_name_the_command_as_called(
     assert f"why: ./duly jobs explain {key}" in waited.stderr
 
 
-def test_a_command_on_the_path_is_called_by_its_name_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_on_the_path_is_shown_without_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "duly"
     program.touch(mode=0o755)
     assert duly.cli.invocation_name(str(program)) == str(program)
@@ -62,7 +62,7 @@ def test_a_command_on_the_path_is_called_by_its_name_alone(tmp_path: Path, monke
 # Variables ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_misspelt_variable_is_named_with_the_one_that_was_meant(
+def test_misspelt_variable_is_reported_with_the_nearest_known_one(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DULY_WOKER_SLOTS", "7")
@@ -89,7 +89,7 @@ def test_a_worker_logs_a_misspelt_variable(cli: CommandLine, monkeypatch: pytest
     assert '"level":"warning"' in ended.output
 
 
-def test_what_duly_itself_sets_is_not_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_that_duly_itself_sets_cause_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DULY_COMMAND", "DULY_PYTHON", "DULY_UPDATE_GOLDEN", "DULY_TEST_RUN_HOME", "DULY_CRASHPOINT"):
         monkeypatch.setenv(name, "something")
     warn_of_unknown_variables(pytest.fail)
@@ -140,7 +140,7 @@ def test_an_import_error_in_the_app_shows_the_users_own_frames_and_one_line(
 # The first key --------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_key_says_that_from_now_on_every_request_needs_one(cli: CommandLine) -> None:
+def test_first_api_key_warns_that_every_request_now_needs_a_key(cli: CommandLine) -> None:
     cli.output("orgs", "create", "acme")
     arguments = ("keys", "create", "ci", "--org", "acme", "--scope", "admin")
     first = cli.output(*arguments)

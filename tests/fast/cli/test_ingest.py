@@ -73,7 +73,7 @@ def add_user(admin: Admin, uid: str, telegram_id: int | None) -> None:
     ],
     ids=["half", "list", "empty", "time", "deep", "large"],
 )
-def test_a_file_that_is_no_day_is_refused_at_once(
+def test_fixture_that_is_not_a_valid_day_is_refused_at_once(
     text: str, arguments: str, admin: Admin, cli: IngestCommandLine
 ) -> None:
     file = cli.directory / "day.json"
@@ -86,7 +86,7 @@ def test_a_file_that_is_no_day_is_refused_at_once(
     assert rows == 0
 
 
-def test_a_file_that_is_not_there_is_a_wrong_option(cli: IngestCommandLine) -> None:
+def test_missing_file_is_a_usage_error(cli: IngestCommandLine) -> None:
     for path in (cli.directory / "nowhere.json", cli.directory):
         refused = cli.run("ingest", "capture", "--fixture", path, "--user", 42)
         assert (refused.exit_code, "--fixture" in refused.stderr) == (2, True)
@@ -94,7 +94,7 @@ def test_a_file_that_is_not_there_is_a_wrong_option(cli: IngestCommandLine) -> N
     assert cli.run("ingest", "capture", "--fixture", SAMPLE, "--user", 42, "--wait", -1).exit_code == 2
 
 
-def test_what_is_no_photograph_is_refused_before_anything_is_given(admin: Admin, cli: IngestCommandLine) -> None:
+def test_invalid_photograph_is_refused_before_a_session_is_created(admin: Admin, cli: IngestCommandLine) -> None:
     refusal = cli.error("ingest", "capture", PICTURES / "before.jpg", SAMPLE, "--user", 42)
     assert isinstance(refusal, InvalidArgument)
     assert str(refusal).startswith(f"{SAMPLE}: the file is not a readable image")
@@ -115,16 +115,16 @@ def test_waiting_for_a_photograph_without_an_ocr_engine_fails_at_once(
     refusal = cli.error("ingest", "capture", PICTURES / "before.jpg", "--user", 42)
     assert isinstance(refusal, MissingExtra)
     assert "pip install 'duly[ocr]'; or, where a worker on another machine reads" in str(refusal)
-    asked = "select count(*) from schedule_ingest.capture_session"
-    assert admin.execute(asked).fetchone() == (0,)
+    query = "select count(*) from schedule_ingest.capture_session"
+    assert admin.execute(query).fetchone() == (0,)
     assert cli.output("ingest", "capture", PICTURES / "before.jpg", "--user", 42, "--wait", 0).startswith("created ")
-    assert admin.execute(asked).fetchone() == (1,)
+    assert admin.execute(query).fetchone() == (1,)
 
 
 # Whose ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_person_is_named_by_uid_or_by_telegram_id(admin: Admin, cli: IngestCommandLine) -> None:
+def test_user_option_accepts_a_uid_or_a_telegram_id(admin: Admin, cli: IngestCommandLine) -> None:
     add_user(admin, "anna", 42)
     add_user(admin, "7", 70)  # a uid may look like a number
     add_user(admin, "cia", None)
@@ -134,8 +134,8 @@ def test_a_person_is_named_by_uid_or_by_telegram_id(admin: Admin, cli: IngestCom
     without = cli.error("ingest", "list", "--user", "cia")
     assert isinstance(without, InvalidArgument)
     assert "duly users set cia --telegram-id N" in str(without)
-    for nobody in ("dan", "\udcff", "0", "-5", str(2**63), "4 2", "9" * 5000):
-        assert isinstance(cli.error("ingest", "list", f"--user={nobody}"), NotFound)
+    for unknown_user in ("dan", "\udcff", "0", "-5", str(2**63), "4 2", "9" * 5000):
+        assert isinstance(cli.error("ingest", "list", f"--user={unknown_user}"), NotFound)
     changed = cli.run("users", "set", "cia", "--telegram-id", 71)
     assert changed.exit_code == 0
     assert cli.json("ingest", "list", "--user", "cia") == {"items": [], "next": None}
@@ -145,7 +145,7 @@ def test_a_person_is_named_by_uid_or_by_telegram_id(admin: Admin, cli: IngestCom
 
 
 @pytest.mark.parametrize("verb", ["day", "versions", "events", "notifications", "replay"])
-def test_a_day_that_is_none_or_of_which_nothing_is_known(verb: str, cli: IngestCommandLine) -> None:
+def test_invalid_date_is_refused_and_an_unknown_day_is_not_found(verb: str, cli: IngestCommandLine) -> None:
     refusal = cli.error("ingest", verb, "10.2.2026", "--user", 42)
     assert isinstance(refusal, InvalidArgument)
     assert "DATE: must be a day such as 2026-02-10" in str(refusal)
@@ -155,7 +155,7 @@ def test_a_day_that_is_none_or_of_which_nothing_is_known(verb: str, cli: IngestC
         assert cli.json("ingest", verb, DAY, "--user", 42) == {"items": [], "next": None}
 
 
-def test_a_database_without_our_tables_says_what_to_run(database: str, cli: IngestCommandLine) -> None:
+def test_database_without_tables_is_reported_with_duly_migrate(database: str, cli: IngestCommandLine) -> None:
     empty = CommandLine(make_conninfo(database, dbname="postgres"), cli.directory)
     for arguments in (["list", "--user", "42"], ["show", uuid4()], ["explain", uuid4()]):
         refusal = empty.error("ingest", *arguments)
@@ -165,9 +165,9 @@ def test_a_database_without_our_tables_says_what_to_run(database: str, cli: Inge
 
 def test_capture_without_a_worker_prints_how_to_run_one(cli: IngestCommandLine) -> None:
     arguments = ["ingest", "capture", "--fixture", SAMPLE, "--user", 42]
-    left = cli.run(*arguments, "--wait", 0.2)
-    assert left.exit_code == 1
-    given, waits = left.stdout.splitlines()
+    result = cli.run(*arguments, "--wait", 0.2)
+    assert result.exit_code == 1
+    given, waits = result.stdout.splitlines()
     assert given.startswith("created ")
     assert waits.startswith("waits     It is complete since ")
     assert waits.endswith("no worker is alive that takes sessions; start one: duly worker --only ingest.")
@@ -178,7 +178,7 @@ def test_capture_without_a_worker_prints_how_to_run_one(cli: IngestCommandLine) 
     assert [each["state"] for each in cli.json("ingest", "list", "--user", 42)["items"]] == ["done", "done"]
 
 
-def test_a_day_its_versions_changes_events_and_messages_are_shown(admin: Admin, cli: IngestCommandLine) -> None:
+def test_day_versions_diff_events_and_notifications_are_printed(admin: Admin, cli: IngestCommandLine) -> None:
     first = cli.create_session(MORNING)
     cli.run_worker("ingest")
     second = cli.create_session({**MORNING, "start": "11:00"}, EVENING)
@@ -216,8 +216,8 @@ def test_a_day_its_versions_changes_events_and_messages_are_shown(admin: Admin, 
     assert check(admin, ("duly", "schedule_ingest")) == []
 
 
-@pytest.mark.lawless
-def test_a_day_is_rebuilt_from_its_events_and_a_difference_is_printed(admin: Admin, cli: IngestCommandLine) -> None:
+@pytest.mark.breaks_invariants
+def test_replay_rebuilds_a_day_from_its_events_and_prints_a_difference(admin: Admin, cli: IngestCommandLine) -> None:
     for entries in ([MORNING], [EVENING], [MORNING], [EVENING]):
         cli.create_session(*entries)
         cli.run_worker("ingest")
@@ -242,7 +242,7 @@ def test_a_day_is_rebuilt_from_its_events_and_a_difference_is_printed(admin: Adm
     assert "changes a shift that did not exist" in cli.run("ingest", *about).stdout
 
 
-def test_a_session_is_shown_with_its_images_its_log_and_its_reason(admin: Admin, cli: IngestCommandLine) -> None:
+def test_session_is_printed_with_images_timeline_and_explanation(admin: Admin, cli: IngestCommandLine) -> None:
     key = cli.create_session(MORNING)
     assert cli.output("ingest", "explain", key).startswith("It is complete since ")
     cli.run_worker("ingest")
@@ -274,7 +274,7 @@ def test_a_session_is_shown_with_its_images_its_log_and_its_reason(admin: Admin,
     assert row.split()[-4:] == ["changed", DAY, "1", "-"]
 
 
-def test_what_a_stranger_wrote_does_not_move_the_terminal(admin: Admin, cli: IngestCommandLine) -> None:
+def test_control_characters_in_stored_text_are_replaced(admin: Admin, cli: IngestCommandLine) -> None:
     cli.create_session({**MORNING, "title": "Anna \x1b[31mRed • Städning", "location": "Bill\x07dal"})
     cli.run_worker("ingest")
     for arguments in (["day"], ["events"], ["notifications"], ["diff", 0, 1]):

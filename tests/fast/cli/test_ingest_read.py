@@ -91,7 +91,7 @@ def test_every_photograph_has_the_same_fields_whether_or_not_it_can_be_read(comm
     assert (days[1]["schedule_date"], days[1]["shifts"], status) == (None, [], 1)
 
 
-def test_shifts_without_a_date_in_any_photograph_are_a_problem_as_a_session_would_have(command: ReadCommand) -> None:
+def test_shifts_without_a_date_in_any_photograph_are_a_problem(command: ReadCommand) -> None:
     status, documents = command.read(page(None, ANNA), InvalidArgument("this is no photograph"), page(None, ANNA))
     assert [each["problems"] for each in all_days(documents)] == [[NO_DATE], ["this is no photograph"], [NO_DATE]]
     assert status == 1
@@ -99,7 +99,7 @@ def test_shifts_without_a_date_in_any_photograph_are_a_problem_as_a_session_woul
         check_pages([[page(None, ANNA)]])
 
 
-def test_a_photograph_without_a_date_beside_one_with_it_is_no_problem(command: ReadCommand) -> None:
+def test_photograph_without_a_date_beside_a_dated_one_is_accepted(command: ReadCommand) -> None:
     status, documents = command.read(page("2026-02-24", ANNA), page(None, ANNA))
     assert (
         [each["problems"] for each in all_days(documents)],
@@ -112,7 +112,7 @@ def test_a_photograph_without_a_date_beside_one_with_it_is_no_problem(command: R
     )
 
 
-def test_a_note_is_printed_and_is_no_problem(command: ReadCommand) -> None:
+def test_note_is_printed_and_does_not_change_the_exit_status(command: ReadCommand) -> None:
     odd = "'Fredag 24 februari 2026': 2026-02-24 is a Tuesday"
     seen = RecognisedDay("2026-02-24", (ANNA,), (), shows_day_start=True, shows_day_end=True, notes=(odd,))
     status, documents = command.read(seen)
@@ -120,12 +120,12 @@ def test_a_note_is_printed_and_is_no_problem(command: ReadCommand) -> None:
     assert f"note  {odd}" in command.run(seen)[1]
 
 
-def test_photographs_of_several_days_may_be_read_at_once(command: ReadCommand) -> None:
+def test_photographs_of_several_days_can_be_read_together(command: ReadCommand) -> None:
     status, documents = command.read(page("2026-02-24", ANNA), page("2026-02-25", ANNA))
     assert ([each["problems"] for each in all_days(documents)], status) == ([[], []], 0)
 
 
-def test_a_problem_of_one_photograph_is_its_own_and_ends_with_one(command: ReadCommand) -> None:
+def test_problem_is_listed_with_its_photograph_and_sets_exit_status_1(command: ReadCommand) -> None:
     status, documents = command.read(page(None, ANNA, problems=("barely legible",)), page("2026-02-24", ANNA))
     assert ([each["problems"] for each in all_days(documents)], status) == ([["barely legible"], []], 1)
 
@@ -133,7 +133,7 @@ def test_a_problem_of_one_photograph_is_its_own_and_ends_with_one(command: ReadC
 WEEK = (page("2026-02-24", ANNA), page("2026-02-25"), page("2026-02-26", ANNA, ends=False))
 
 
-def test_every_day_of_a_photograph_is_printed_and_whether_it_is_complete(command: ReadCommand) -> None:
+def test_every_day_of_a_photograph_is_printed_with_its_completeness(command: ReadCommand) -> None:
     status, (documents,) = command.read(WEEK)
     assert [
         (day["schedule_date"], day["is_whole"], len(day["shifts"]), day["problems"]) for day in documents["days"]
@@ -145,7 +145,7 @@ def test_every_day_of_a_photograph_is_printed_and_whether_it_is_complete(command
     assert status == 0
 
 
-def test_several_days_are_printed_below_their_file_and_one_beside_it(command: ReadCommand) -> None:
+def test_several_days_are_printed_below_their_file_and_one_day_beside_it(command: ReadCommand) -> None:
     shift = "08:00\N{EN DASH}09:00  Städning, Anna Svensson, Åby  (0.99)"
     status, printed = command.run(WEEK, page("2026-02-24", ANNA))
     week, day = command.files
@@ -162,7 +162,7 @@ def test_several_days_are_printed_below_their_file_and_one_beside_it(command: Re
     assert status == 0
 
 
-def test_a_problem_of_one_day_ends_with_one(command: ReadCommand) -> None:
+def test_problem_of_one_day_sets_exit_status_1(command: ReadCommand) -> None:
     status, documents = command.read((page("2026-02-24", ANNA), page("2026-02-25", ANNA, problems=("barely legible",))))
     assert ([day["problems"] for day in all_days(documents)], status) == ([[], ["barely legible"]], 1)
     status, documents = command.read((page("2026-02-24"), page("2026-02-25")))

@@ -38,9 +38,7 @@ async def make_dead_letters(
     await jobs.fail(*await jobs.claim(*job_types, limit=rows), code=code)
 
 
-async def test_watching_ends_with_1_when_it_did_not_succeed_or_takes_too_long(
-    jobs: JobActions, cli: CommandLine
-) -> None:
+async def test_watch_exits_1_if_the_job_did_not_succeed_or_time_is_up(jobs: JobActions, cli: CommandLine) -> None:
     await make_dead_letters(jobs, cli)
     (key,) = jobs.columns("id")
     watched = cli.run("jobs", "show", key, "--watch")
@@ -57,7 +55,7 @@ async def test_watching_ends_with_1_when_it_did_not_succeed_or_takes_too_long(
 # Asking ---------------------------------------------------------------------------------------------------------------
 
 
-def test_every_option_of_enqueue_reaches_the_job(cli: CommandLine, jobs: JobActions) -> None:
+def test_enqueue_stores_every_option_in_the_job(cli: CommandLine, jobs: JobActions) -> None:
     options = ["--queue", "images", "--key", "k", "--at", "2030-01-31T08:00+01:00", "--priority", -5]
     harder = ["--max-attempts", 3, "--backoff", "fixed", "--timeout", "2m"]
     created = cli.json("jobs", "enqueue", "work", *options, *harder)
@@ -79,7 +77,7 @@ def test_every_option_of_enqueue_reaches_the_job(cli: CommandLine, jobs: JobActi
     assert "  queued  due 2" in delayed
 
 
-def test_a_payload_is_typed_read_from_a_file_or_given_as_input(cli: CommandLine, tmp_path: Path) -> None:
+def test_payload_is_read_from_an_argument_a_file_or_stdin(cli: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "payload.json"
     file.write_text('{"from": "file"}')
     assert cli.json("jobs", "enqueue", "work", "--payload", f"@{file}")["payload"] == {"from": "file"}
@@ -90,7 +88,7 @@ def test_a_payload_is_typed_read_from_a_file_or_given_as_input(cli: CommandLine,
 
 
 @pytest.mark.parametrize(
-    ("arguments", "place"),
+    ("arguments", "pattern"),
     [
         (["--payload", '{"a": 1,}'], r"--payload: not JSON at line 1, column 9"),
         (["--payload", '{"a": [1, NaN]}'], r"--payload: \$\.a\[1\]: is not a finite number"),
@@ -105,15 +103,15 @@ def test_a_payload_is_typed_read_from_a_file_or_given_as_input(cli: CommandLine,
         (["--org", "nobody"], r"there is no org 'nobody'; create it with"),
     ],
 )
-def test_an_invalid_option_of_enqueue_is_refused_by_name(arguments: list[str], place: str, cli: CommandLine) -> None:
+def test_invalid_enqueue_option_is_refused_and_named(arguments: list[str], pattern: str, cli: CommandLine) -> None:
     refusal = cli.error("jobs", "enqueue", "work", *arguments)
     assert isinstance(refusal, InvalidArgument | NotFound)
     assert refusal.exit_status == 2
-    assert re.match(place, str(refusal)), str(refusal)
+    assert re.match(pattern, str(refusal)), str(refusal)
 
 
 @pytest.mark.parametrize("arguments", [["--priority", "101"], ["--backoff", "never"], ["--max-attempts", "0"]])
-def test_what_an_option_cannot_be_is_refused_before_anything_is_asked(arguments: list[str], cli: CommandLine) -> None:
+def test_out_of_range_enqueue_option_is_a_usage_error(arguments: list[str], cli: CommandLine) -> None:
     refused = cli.run("jobs", "enqueue", "work", *arguments)
     assert refused.exit_code == 2
     assert arguments[0] in refused.stderr
@@ -122,7 +120,7 @@ def test_what_an_option_cannot_be_is_refused_before_anything_is_asked(arguments:
 # Looking --------------------------------------------------------------------------------------------------------------
 
 
-def test_jobs_are_listed_page_by_page_and_by_what_they_are(cli: CommandLine, jobs: JobActions) -> None:
+def test_jobs_are_listed_in_pages_and_filtered(cli: CommandLine, jobs: JobActions) -> None:
     keys = [str(key) for key in jobs.enqueue(org=DEFAULT_ORG, rows=3)]
     first = cli.json("jobs", "list", "--limit", 2)
     assert [job["id"] for job in first["items"]] == [keys[2], keys[1]]
@@ -157,7 +155,7 @@ async def test_a_job_is_shown_with_the_traceback_of_its_last_failure(cli: Comman
     assert cli.json("jobs", "timeline", key)[2]["detail_json"]["traceback"] == trace
 
 
-async def test_a_job_is_shown_with_its_log(cli: CommandLine, jobs: JobActions) -> None:
+async def test_job_is_printed_with_its_timeline(cli: CommandLine, jobs: JobActions) -> None:
     created = cli.json("jobs", "enqueue", "work", "--payload", '{"n": 1}')
     found = cli.json("jobs", "show", created["id"])
     assert found == {name: created[name] for name in created if name != "outcome"} | {"traceback": None}
@@ -176,7 +174,7 @@ async def test_a_job_is_shown_with_its_log(cli: CommandLine, jobs: JobActions) -
     assert first.split()[4:6] == ["-", "queued"]
 
 
-def test_why_a_job_is_not_running_is_one_sentence_or_a_reason_for_programs(cli: CommandLine, jobs: JobActions) -> None:
+def test_explain_prints_one_sentence_or_a_reason_code_as_json(cli: CommandLine, jobs: JobActions) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG, delay_seconds=3600)
     assert re.fullmatch(r"It waits until .*, as requested when it was enqueued\.\n", cli.output("jobs", "explain", key))
     printed = cli.json("jobs", "explain", key)
@@ -184,7 +182,7 @@ def test_why_a_job_is_not_running_is_one_sentence_or_a_reason_for_programs(cli: 
     assert re.search(r"\d UTC, for another", printed["sentence"])
 
 
-def test_an_org_is_named_or_given_by_its_id_and_sees_its_own_jobs_only(cli: CommandLine, admin: Admin) -> None:
+def test_org_option_accepts_a_name_or_id_and_limits_commands_to_its_jobs(cli: CommandLine, admin: Admin) -> None:
     ((org,),) = admin.execute("insert into duly.orgs (name) values ('acme') returning id").fetchall()
     created = cli.json("jobs", "enqueue", "work", "--org", "acme")
     assert created["org_id"] == str(org)
@@ -199,7 +197,7 @@ def test_an_org_is_named_or_given_by_its_id_and_sees_its_own_jobs_only(cli: Comm
 # Steering: every edge that a person can cause -------------------------------------------------------------------------
 
 
-def test_queued_to_canceled(cli: CommandLine, jobs: JobActions) -> None:
+def test_cancel_ends_a_queued_job(cli: CommandLine, jobs: JobActions) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
     assert cli.output("jobs", "cancel", key).startswith(f"canceled  {key}")
     assert jobs.events(key)[-1] == ("queued", "canceled", {"actor": actor(), "reason": "cancel_requested"})
@@ -208,7 +206,7 @@ def test_queued_to_canceled(cli: CommandLine, jobs: JobActions) -> None:
     assert "is canceled and cannot be cancelled" in str(refusal)
 
 
-async def test_running_is_asked_to_stop_and_runs_on(cli: CommandLine, jobs: JobActions) -> None:
+async def test_cancel_requests_a_running_job_to_stop(cli: CommandLine, jobs: JobActions) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
     await jobs.claim()
     printed_text = cli.output("jobs", "cancel", key)
@@ -218,7 +216,7 @@ async def test_running_is_asked_to_stop_and_runs_on(cli: CommandLine, jobs: JobA
     assert cli.json("jobs", "explain", key)["reason"] == "cancel_requested"
 
 
-async def test_running_to_canceled(cli: CommandLine, jobs: JobActions) -> None:
+async def test_cancel_now_ends_a_running_job(cli: CommandLine, jobs: JobActions) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
     leases = await jobs.claim()
     assert cli.json("jobs", "cancel", key, "--now")["status"] == "canceled"
@@ -226,7 +224,7 @@ async def test_running_to_canceled(cli: CommandLine, jobs: JobActions) -> None:
     assert await repository.settle_done(jobs.worker, leases, [None]) == frozenset()
 
 
-def test_a_key_is_released_where_that_is_asked_for(cli: CommandLine, jobs: JobActions) -> None:
+def test_cancel_with_release_key_releases_the_key(cli: CommandLine, jobs: JobActions) -> None:
     first = cli.json("jobs", "enqueue", "work", "--key", "order:42")["id"]
     cli.output("jobs", "cancel", first)
     refusal = cli.error("jobs", "enqueue", "work", "--key", "order:42", "--queue", "images")
@@ -238,7 +236,7 @@ def test_a_key_is_released_where_that_is_asked_for(cli: CommandLine, jobs: JobAc
     assert cli.json("jobs", "enqueue", "work", "--key", "order:42", "--queue", "images")["outcome"] == "created"
 
 
-def test_a_job_is_erased_after_a_question(cli: CommandLine, jobs: JobActions) -> None:
+def test_erase_asks_for_confirmation(cli: CommandLine, jobs: JobActions) -> None:
     (first, second, waits) = jobs.enqueue(org=DEFAULT_ORG, rows=3)
     for key in (first, second):
         cli.output("jobs", "cancel", key)
@@ -258,7 +256,7 @@ def test_a_job_is_erased_after_a_question(cli: CommandLine, jobs: JobActions) ->
     assert jobs.columns("id") == [waits]
 
 
-async def test_dead_letter_to_queued(cli: CommandLine, jobs: JobActions) -> None:
+async def test_retry_requeues_a_dead_letter(cli: CommandLine, jobs: JobActions) -> None:
     await make_dead_letters(jobs, cli)
     (key,) = jobs.columns("id")
     assert cli.output("jobs", "retry", key).startswith(f"retried   {key}  work  queued")
@@ -266,7 +264,7 @@ async def test_dead_letter_to_queued(cli: CommandLine, jobs: JobActions) -> None
     assert isinstance(cli.error("jobs", "retry", key), IllegalMove)
 
 
-async def test_dead_letters_are_counted_before_they_are_redriven(cli: CommandLine, jobs: JobActions) -> None:
+async def test_redrive_counts_dead_letters_before_it_requeues_them(cli: CommandLine, jobs: JobActions) -> None:
     await make_dead_letters(jobs, cli, 2, "OOPS")
     await make_dead_letters(jobs, cli, 1, "TIMEOUT", "other")
     assert cli.json("jobs", "redrive", "--dry-run") == {"matched": 3, "redriven": 0}
@@ -292,14 +290,14 @@ async def test_dead_letters_are_counted_before_they_are_redriven(cli: CommandLin
 # Whose rights ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_rights_of_the_api_are_enough_but_to_explain(cli: CommandLine, jobs: JobActions, database: str) -> None:
+def test_api_role_may_run_every_jobs_command_but_explain(cli: CommandLine, jobs: JobActions, database: str) -> None:
     cli.environment["DATABASE_URL"] = make_conninfo(database, user=Names().api)
     created = cli.json("jobs", "enqueue", "work")
     assert cli.json("jobs", "cancel", created["id"])["status"] == "canceled"
     assert f"grant {Names().worker} to {Names().api}" in str(cli.error("jobs", "explain", created["id"]))
 
 
-def test_a_database_without_our_tables_says_what_to_run(cli: CommandLine, server: str) -> None:
+def test_database_without_tables_is_reported_with_duly_migrate(cli: CommandLine, server: str) -> None:
     cli.environment["DATABASE_URL"] = make_conninfo(server, dbname="template1")
     for arguments in (["list"], ["enqueue", "work"], ["explain", uuid4()], ["pause", "--queue", "q"]):
         assert isinstance(cli.error("jobs", *arguments), NotMigrated)
@@ -315,7 +313,7 @@ def take_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
 
 
-async def test_on_a_terminal_whoever_watches_a_job_sees_a_bar(
+async def test_watch_shows_a_progress_bar_on_a_terminal(
     jobs: JobActions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
@@ -324,20 +322,20 @@ async def test_on_a_terminal_whoever_watches_a_job_sees_a_bar(
     job = await repository.find_job(jobs.worker, DEFAULT_ORG, key)
     assert job
     take_for_a_terminal(monkeypatch)
-    with job_progress(job, as_json=False) as tell_change:
-        tell_change(replace(job, stage="writing", progress=80))
+    with job_progress(job, as_json=False) as report_change:
+        report_change(replace(job, stage="writing", progress=80))
     seen = capsys.readouterr()
     assert "running writing" in seen.err
     assert "80%" in seen.err
     assert seen.out == ""
 
 
-def test_on_a_terminal_whoever_redrives_sees_a_bar(
+def test_redrive_shows_a_progress_bar_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     take_for_a_terminal(monkeypatch)
-    with count_progress("redriving", 20) as tell_progress:
-        tell_progress(10)
+    with count_progress("redriving", 20) as report_progress:
+        report_progress(10)
     seen = capsys.readouterr()
     assert "redriving" in seen.err
     assert "10/20" in seen.err
@@ -361,7 +359,7 @@ async def test_control_characters_in_stored_text_are_replaced(cli: CommandLine, 
     assert "\x1b" not in cli.output("jobs", "timeline", key)
 
 
-async def test_what_is_paused_is_not_claimed_until_it_is_resumed(cli: CommandLine, jobs: JobActions) -> None:
+async def test_paused_queue_is_not_claimed_until_it_is_resumed(cli: CommandLine, jobs: JobActions) -> None:
     jobs.enqueue()
     assert cli.output("jobs", "pause", "--queue", "default").startswith("paused    queue default, since ")
     assert await jobs.claim() == []

@@ -38,9 +38,7 @@ def count_jobs(database: str) -> int | None:
         return jobs
 
 
-def test_without_a_terminal_a_downgrade_that_drops_rows_is_refused_with_their_numbers(
-    cli: CommandLine, database: str
-) -> None:
+def test_downgrade_that_drops_rows_without_a_terminal_needs_yes(cli: CommandLine, database: str) -> None:
     for arguments in (["migrate", "--to", "engine@base"], ["migrate", "--to", "engine@base", "--json"]):
         error = cli.error(*arguments)
         assert isinstance(error, InvalidArgument)
@@ -50,7 +48,7 @@ def test_without_a_terminal_a_downgrade_that_drops_rows_is_refused_with_their_nu
     assert count_jobs(database) == 3
 
 
-def test_on_a_terminal_it_lists_the_rows_and_goes_on_only_after_a_yes(
+def test_downgrade_on_a_terminal_lists_the_rows_and_asks_for_confirmation(
     cli: CommandLine, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.cli.migrate.is_terminal", lambda: True)
@@ -64,12 +62,12 @@ def test_on_a_terminal_it_lists_the_rows_and_goes_on_only_after_a_yes(
     assert count_jobs(database) == 3
 
 
-def test_with_yes_it_does_not_ask(cli: CommandLine, database: str) -> None:
+def test_downgrade_with_yes_does_not_ask(cli: CommandLine, database: str) -> None:
     assert cli.output("migrate", "--to", "engine@base", "--yes") == "duly: the database is at base\n"
     assert count_jobs(database) is None
 
 
-def test_neither_an_upgrade_nor_a_downgrade_of_empty_tables_asks(cli: CommandLine, database: str) -> None:
+def test_upgrade_and_downgrade_of_empty_tables_do_not_ask(cli: CommandLine, database: str) -> None:
     assert cli.output("migrate").startswith("duly: the database is at ")
     assert cli.output("migrate", "--to", "ingest@base").endswith("engine_0001, posts_0001, scheduler_0001\n")
     assert cli.output("migrate").endswith("engine_0001, posts_0001, scheduler_0001\n")  # what is installed
@@ -77,7 +75,7 @@ def test_neither_an_upgrade_nor_a_downgrade_of_empty_tables_asks(cli: CommandLin
     assert count_jobs(database) == 3
 
 
-def test_the_sql_is_that_of_an_empty_database_as_the_readme_and_the_help_say(cli: CommandLine) -> None:
+def test_migrate_sql_prints_the_sql_for_an_empty_database(cli: CommandLine) -> None:
     assert "`duly migrate --sql` prints the SQL for an empty database and runs none" in (ROOT / "README.md").read_text()
     assert "Print the SQL for an empty database" in cli.output("migrate", "--help")
     printed = cli.output("migrate", "--sql")  # of a database that has everything

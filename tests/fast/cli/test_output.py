@@ -42,7 +42,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], capsys: pyte
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
-def test_a_table_is_no_wider_than_the_terminal(
+def test_printed_table_is_not_wider_than_the_terminal(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(output, "terminal_width", lambda: width)
@@ -52,7 +52,7 @@ def test_a_table_is_no_wider_than_the_terminal(
     assert all("…" in line for line in lines[1:])
 
 
-def test_what_fits_is_not_shortened(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cells_that_fit_are_not_shortened(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(output, "terminal_width", lambda: 80)
     head, first = table(("id", "arguments"), [[IDS[0], "x" * 42]], capsys)
     assert first == f"{IDS[0]}  {'x' * 42}"
@@ -70,7 +70,7 @@ def test_ids_are_shortened_last_and_stay_unique(
     assert [row.split()[0] for row in alike] == [str(key) for key in IDS]
 
 
-def test_off_a_terminal_no_cell_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_no_cell_is_shortened(capsys: pytest.CaptureFixture[str]) -> None:
     _, row = table(("id", "arguments"), [[IDS[0], "x" * 500]], capsys)
     assert row == f"{IDS[0]}  {'x' * 500}"
 
@@ -89,7 +89,7 @@ def test_a_list_of_jobs_fits_a_terminal_of_80_columns(
 # Times and amounts ----------------------------------------------------------------------------------------------------
 
 
-def test_a_timeline_has_times_with_their_zone_and_milliseconds(cli: CommandLine) -> None:
+def test_timeline_prints_times_with_zone_and_milliseconds(cli: CommandLine) -> None:
     key = cli.json("jobs", "enqueue", "work")["id"]
     (line,) = cli.output("jobs", "timeline", key).splitlines()[1:]
     _, day, clock, zone, *_ = line.split()
@@ -103,7 +103,7 @@ def test_a_timeline_has_times_with_their_zone_and_milliseconds(cli: CommandLine)
     ("amount", "text"),
     [("9500.000000", "9500.00"), ("0.5", "0.50"), ("1.2345", "1.2345"), ("-3", "-3.00"), ("1E+3", "1000.00")],
 )
-def test_an_amount_has_its_cents(amount: str, text: str) -> None:
+def test_amount_is_printed_with_at_least_two_decimals(amount: str, text: str) -> None:
     assert output.format_value(Decimal(amount)) == text
 
 
@@ -121,7 +121,7 @@ async def test_show_prints_the_starts_of_a_job_on_one_line(cli: CommandLine, job
     assert (printed["starts"], printed["attempt"], printed["max_attempts"]) == (1, 0, 5)
 
 
-async def test_watching_off_a_terminal_prints_errors_and_progress_in_columns(
+async def test_watch_without_a_terminal_prints_errors_and_progress_in_columns(
     cli: CommandLine, jobs: JobActions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
@@ -140,13 +140,13 @@ async def test_watching_off_a_terminal_prints_errors_and_progress_in_columns(
     assert columns[2][1].split() == ["50", "%", "half"]
 
 
-async def test_the_end_of_a_watched_job_shows_its_result(cli: CommandLine, jobs: JobActions) -> None:
+async def test_watch_prints_the_result_of_a_finished_job(cli: CommandLine, jobs: JobActions) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
     await repository.settle_done(jobs.worker, await jobs.claim(), [{"hello": "Anna"}])
     assert cli.output("jobs", "show", key, "--watch").splitlines()[-1] == 'result    {"hello": "Anna"}'
 
 
-def test_resuming_what_is_not_paused_says_unchanged_and_what_is_paused(cli: CommandLine) -> None:
+def test_resume_of_an_unpaused_queue_prints_unchanged_and_the_paused_ones(cli: CommandLine) -> None:
     assert cli.output("jobs", "resume", "--queue", "images") == ("unchanged queue images was not paused; nothing is\n")
     first = cli.output("jobs", "pause", "--queue", "images")
     assert cli.output("jobs", "pause", "--queue", "images") == first  # and since when it has been
@@ -160,15 +160,15 @@ def test_resuming_what_is_not_paused_says_unchanged_and_what_is_paused(cli: Comm
 # Ids ------------------------------------------------------------------------------------------------------------------
 
 
-def put_in(admin: Admin, *keys: UUID) -> None:
+def insert_jobs(admin: Admin, *keys: UUID) -> None:
     """Jobs with these ids."""
     for key in keys:
         admin.execute("insert into ledger.job (id, org_id, type) values (%s, %s, 'work')", (key, DEFAULT_ORG))
 
 
-def test_a_job_is_found_by_the_beginning_of_its_id(cli: CommandLine, admin: Admin) -> None:
+def test_job_is_found_by_its_id_prefix(cli: CommandLine, admin: Admin) -> None:
     key, other = UUID("a19a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77"), UUID("b19a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77")
-    put_in(admin, key, other)
+    insert_jobs(admin, key, other)
     for shortened in ("a19a", "A19A8B8E", "a19a8b8e-5f", str(key), key.hex):
         assert cli.json("jobs", "show", shortened)["id"] == str(key)
     assert cli.output("jobs", "timeline", "a19a") == cli.output("jobs", "timeline", key)
@@ -177,8 +177,8 @@ def test_a_job_is_found_by_the_beginning_of_its_id(cli: CommandLine, admin: Admi
     assert f"job {key} is canceled" in str(cli.error("jobs", "retry", "a19a"))
 
 
-def test_a_beginning_of_several_ids_lists_the_candidates(cli: CommandLine, admin: Admin) -> None:
-    put_in(admin, *IDS)
+def test_ambiguous_id_prefix_lists_the_candidates(cli: CommandLine, admin: Admin) -> None:
+    insert_jobs(admin, *IDS)
     refusal = cli.error("jobs", "cancel", "019a8b8e")
     assert isinstance(refusal, InvalidArgument)
     first, *candidates = str(refusal).splitlines()
@@ -187,7 +187,7 @@ def test_a_beginning_of_several_ids_lists_the_candidates(cli: CommandLine, admin
     assert cli.json("jobs", "list", "--status", "canceled")["items"] == []
 
 
-def test_what_begins_no_id_or_is_too_short_is_refused(cli: CommandLine) -> None:
+def test_unknown_or_too_short_id_prefix_is_refused(cli: CommandLine) -> None:
     for kind, arguments in (("job", "jobs show"), ("post", "posts show"), ("session", "ingest show")):
         refusal = cli.error(*arguments.split(), "019a")
         assert isinstance(refusal, NotFound)
@@ -200,15 +200,13 @@ def test_what_begins_no_id_or_is_too_short_is_refused(cli: CommandLine) -> None:
         parse_id_prefix("019")
 
 
-def test_another_orgs_job_is_not_found_by_the_beginning_of_its_id(cli: CommandLine, admin: Admin) -> None:
-    put_in(admin, IDS[0])
+def test_job_of_another_org_is_not_found_by_its_id_prefix(cli: CommandLine, admin: Admin) -> None:
+    insert_jobs(admin, IDS[0])
     cli.output("orgs", "create", "acme")
     assert isinstance(cli.error("jobs", "show", "019a8b8e", "--org", "acme"), NotFound)
 
 
-def test_every_command_on_a_post_session_or_message_takes_the_beginning_of_its_id(
-    cli: CommandLine, admin: Admin
-) -> None:
+def test_post_session_and_message_commands_accept_an_id_prefix(cli: CommandLine, admin: Admin) -> None:
     cli.output("users", "create", "anna", "--telegram-id", 42)
     row = admin.execute(
         "insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'alert', '{}')"

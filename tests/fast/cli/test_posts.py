@@ -63,7 +63,7 @@ def test_create_prints_the_post_and_its_release_time(posts: PostActions, cli: Co
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "place"),
+    ("arguments", "error", "pattern"),
     [
         (["--user", "nobody-here"], NotFound, r"there is no user nobody-here; create it with: duly users create"),
         (["--user", "two words"], InvalidArgument, r"'two words' is no uid"),
@@ -73,18 +73,18 @@ def test_create_prints_the_post_and_its_release_time(posts: PostActions, cli: Co
     ],
     ids=["nobody", "arguments", "bytes", "long", "half"],
 )
-def test_what_cannot_become_a_post_is_refused_and_leaves_no_image(
-    arguments: list[str], error: type[DulyError], place: str, posts: PostActions, cli: CommandLine, image: Path
+def test_invalid_post_is_refused_and_leaves_no_image(
+    arguments: list[str], error: type[DulyError], pattern: str, posts: PostActions, cli: CommandLine, image: Path
 ) -> None:
     posts.add_user("anna")
     refusal = cli.error("posts", "create", image, *arguments)
     assert type(refusal) is error
-    assert re.match(place, str(refusal)), str(refusal)
+    assert re.match(pattern, str(refusal)), str(refusal)
     assert posts.count("posts.uploads") == 0
     assert not [each for each in (cli.directory / "objects").rglob("*") if each.is_file()]
 
 
-def test_what_is_no_photograph_or_too_large_is_refused(posts: PostActions, cli: CommandLine, tmp_path: Path) -> None:
+def test_invalid_or_oversized_photograph_is_refused(posts: PostActions, cli: CommandLine, tmp_path: Path) -> None:
     posts.add_user("anna")
     text, large = tmp_path / "day.txt", tmp_path / "large.jpg"
     text.write_text("My day")
@@ -98,7 +98,7 @@ def test_what_is_no_photograph_or_too_large_is_refused(posts: PostActions, cli: 
         assert "image" in refused.stderr
 
 
-def test_a_long_log_is_printed_completely(posts: PostActions, cli: CommandLine, image: Path) -> None:
+def test_long_timeline_is_printed_completely(posts: PostActions, cli: CommandLine, image: Path) -> None:
     posts.add_user("anna")
     key = cli.json("posts", "create", image, "--user", "anna")["postId"]
     posts.admin.execute(
@@ -107,7 +107,7 @@ def test_a_long_log_is_printed_completely(posts: PostActions, cli: CommandLine, 
     assert [each["seq"] for each in cli.json("posts", "timeline", key)] == list(range(1, 1003))
 
 
-def test_a_caption_is_changed_by_its_author_while_the_post_waits(
+def test_only_the_author_may_edit_the_caption_of_a_pending_post(
     posts: PostActions, cli: CommandLine, image: Path
 ) -> None:
     posts.add_user("anna")
@@ -132,7 +132,7 @@ def claim(posts: PostActions, key: str) -> None:
     )
 
 
-def test_a_database_without_our_tables_says_what_to_run(database: str, cli: CommandLine) -> None:
+def test_database_without_tables_is_reported_with_duly_migrate(database: str, cli: CommandLine) -> None:
     empty = CommandLine(make_conninfo(database, dbname="postgres"), cli.directory)
     for arguments in (["posts", "list"], ["slo"], ["posts", "repair"]):
         refusal = empty.error(*arguments)
@@ -153,9 +153,7 @@ def write(directory: Path, lines: Iterable[object]) -> Path:
 V1 = {"userId": "anna", "timestamp": "2020-01-01T10:00:00Z"}
 
 
-def test_an_import_without_a_bad_line_ends_with_0_and_twice_adds_nothing(
-    posts: PostActions, cli: CommandLine, tmp_path: Path
-) -> None:
+def test_import_of_valid_lines_exits_0_and_is_idempotent(posts: PostActions, cli: CommandLine, tmp_path: Path) -> None:
     twice = {**V1, "id": "Kx9fQ2hVb7Zc1PqLm3Ns"}
     same = {**V1, "content": "without an id"}
     file = write(tmp_path, [twice, same, {**twice, "content": "later"}, same, b"\n"])
@@ -190,7 +188,7 @@ def test_objectives_that_are_met_are_printed_and_exit_0(cli: CommandLine) -> Non
     assert [(each["name"], each["is_met"]) for each in found] == [("intents", True), ("lag", True), ("stuck", True)]
 
 
-def test_the_same_request_makes_one_post_and_another_is_refused(
+def test_repeated_request_creates_one_post_and_another_is_refused(
     posts: PostActions, cli: CommandLine, image: Path
 ) -> None:
     posts.add_user("anna")
@@ -217,7 +215,7 @@ def test_the_same_request_makes_one_post_and_another_is_refused(
     posts.verify()
 
 
-def test_posts_are_listed_page_by_page_and_by_author(
+def test_posts_are_listed_in_pages_and_by_author(
     posts: PostActions, cli: CommandLine, image: Path, tmp_path: Path
 ) -> None:
     lines = [{"id": str(uuid4()), "userId": "bo", "timestamp": f"2020-01-0{nth}T00:00:00Z"} for nth in range(1, 6)]
@@ -225,28 +223,28 @@ def test_posts_are_listed_page_by_page_and_by_author(
     assert cli.json("posts", "import-legacy", write(tmp_path, lines))["added"] == 5
     posts.add_user("anna")
     waiting = cli.json("posts", "create", image, "--user", "anna")["postId"]
-    wanted = [line["id"] for line in reversed(lines)]
+    expected = [line["id"] for line in reversed(lines)]
     first = cli.json("posts", "list", "--limit", 2)
     assert first.keys() == {"items", "next"}
-    assert [post["id"] for post in first["items"]] == wanted[:2]  # and nothing that waits
+    assert [post["id"] for post in first["items"]] == expected[:2]  # and nothing that waits
     rest = cli.json("posts", "list", "--limit", 3, "--cursor", first["next"])
-    assert ([post["id"] for post in rest["items"]], rest["next"]) == (wanted[2:], None)
+    assert ([post["id"] for post in rest["items"]], rest["next"]) == (expected[2:], None)
     assert [post["id"] for post in cli.json("posts", "list", "--author", "anna")["items"]] == [waiting]
     assert cli.json("posts", "list", "--author", "nobody-here") == {"items": [], "next": None}
     head, newest, more = cli.output("posts", "list", "--limit", 1).splitlines()
     assert head.split() == ["id", "author_id", "status", "created_at", "released_at", "ai_error", "caption"]
-    assert newest.split()[:3] == [wanted[0], "bo", "RELEASED"]
+    assert newest.split()[:3] == [expected[0], "bo", "RELEASED"]
     assert more.startswith("more      --cursor ")
     *_, oldest = cli.output("posts", "list", "--author", "bo").splitlines()
     assert "two lines, an \N{REPLACEMENT CHARACTER}[31mescape" in oldest
     assert "\x1b" not in oldest
-    assert "caption           two lines, an \N{REPLACEMENT CHARACTER}" in cli.output("posts", "show", wanted[-1])
+    assert "caption           two lines, an \N{REPLACEMENT CHARACTER}" in cli.output("posts", "show", expected[-1])
     assert isinstance(cli.error("posts", "list", "--cursor", "nonsense"), InvalidArgument)
     assert isinstance(cli.error("posts", "list", "--author", "\udcff"), InvalidArgument)
     assert cli.run("posts", "list", "--limit", 0).exit_code == 2
 
 
-def test_large_documents_go_in_small_batches(posts: PostActions, cli: CommandLine, tmp_path: Path) -> None:
+def test_large_documents_are_imported_in_small_batches(posts: PostActions, cli: CommandLine, tmp_path: Path) -> None:
     rows = 40
     file = write(tmp_path, ({**V1, "id": f"doc-{nth}", "big": "x" * 900_000} for nth in range(rows)))
     assert cli.json("posts", "import-legacy", file)["added"] == rows

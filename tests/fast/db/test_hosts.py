@@ -54,11 +54,11 @@ def hosts(standby: str, database: str) -> str:
     return make_conninfo(database, **both)
 
 
-def test_left_alone_libpq_takes_the_first_that_answers(hosts: str) -> None:
+def test_plain_libpq_connects_to_the_first_reachable_host(hosts: str) -> None:
     assert takes_no_writes(hosts)
 
 
-async def test_a_pool_and_a_listener_find_the_host_that_takes_writes(hosts: str) -> None:
+async def test_pool_and_listener_connect_to_the_writable_host(hosts: str) -> None:
     async with open_pool(hosts, size=2) as pool, pool.transaction() as connection:
         await connection.execute("insert into duly.orgs (name) values ('acme')")
     async with await connect(hosts, name="duly listener") as connection:
@@ -66,19 +66,19 @@ async def test_a_pool_and_a_listener_find_the_host_that_takes_writes(hosts: str)
         assert await cursor.fetchall() == [("acme",)]
 
 
-def test_migrations_and_questions_of_commands_find_it_too(hosts: str) -> None:
+def test_migrations_and_commands_connect_to_the_writable_host(hosts: str) -> None:
     assert migrate(hosts, Names()) == newest_revisions()
     assert not works_as_login(hosts, Names().worker, "schedule_ingest")
 
 
-async def test_where_no_host_takes_writes_each_says_so(standby: str) -> None:
+async def test_without_a_writable_host_connect_raises_unavailable(standby: str) -> None:
     parts = conninfo_to_dict(standby)
     twice = make_conninfo(standby, host=f"{parts['host']},{parts['host']}")
     with pytest.raises(Unavailable, match="read-only"):
         await connect(twice)
 
 
-async def test_a_connection_that_takes_no_writes_is_not_lent_again(database: str) -> None:
+async def test_pool_discards_a_read_only_connection_after_a_transaction(database: str) -> None:
     async with open_pool(database, size=1) as pool:
         async with pool.transaction() as connection:
             await connection.execute(f"set {READ_ONLY} = on".encode())
@@ -92,7 +92,7 @@ async def make_org(pool: Pool) -> None:
         await connection.execute("insert into duly.orgs (name) values ('acme')")
 
 
-async def test_nor_is_one_for_a_single_statement(database: str) -> None:
+async def test_pool_discards_a_read_only_connection_after_a_single_statement(database: str) -> None:
     async with open_pool(database, size=1) as pool:
         async with pool.transaction() as connection:
             await connection.execute(f"set {READ_ONLY} = on".encode())
@@ -106,6 +106,6 @@ async def make_org_alone(pool: Pool) -> None:
         await connection.execute("insert into duly.orgs (name) values ('acme')")
 
 
-def test_a_migration_says_so_too(database: str) -> None:
+def test_migration_on_a_read_only_server_raises_unavailable(database: str) -> None:
     with pytest.raises(Unavailable, match="nothing was changed: the server accepts no writes"):
         migrate(make_conninfo(database, options=f"-c {READ_ONLY}=on"), Names(), to="engine@base")

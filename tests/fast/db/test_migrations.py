@@ -63,7 +63,7 @@ def committed() -> list[str]:
     return [line for file in files for line in file.read_text().splitlines()]
 
 
-def test_up_then_down_then_up_again_is_up(empty: str) -> None:
+def test_upgrade_downgrade_upgrade_restores_the_same_schema(empty: str) -> None:
     assert migrate(empty, Names()) == newest_revisions()
     first = lines_of(empty)
     assert migrate(empty, Names(), to="engine@base") == ()
@@ -85,7 +85,7 @@ def test_taking_ingest_down_leaves_the_log_and_it_comes_back_empty(empty: str) -
         assert counts.fetchone() == (0, 1)
 
 
-def test_migrating_twice_changes_nothing(empty: str) -> None:
+def test_migrate_is_idempotent(empty: str) -> None:
     migrate(empty, Names())
     before = lines_of(empty)
     assert migrate(empty, Names()) == newest_revisions()
@@ -93,12 +93,12 @@ def test_migrating_twice_changes_nothing(empty: str) -> None:
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
-def test_the_catalogue_is_the_committed_one(contract: str, empty: str) -> None:
+def test_catalogue_matches_the_golden_file(contract: str, empty: str) -> None:
     migrate(empty, Names())
     check_golden(FILES[contract], "\n".join(lines_of(empty, CONTRACTS[contract])) + "\n")
 
 
-def test_other_role_names_are_used_when_the_settings_say_so(empty: str, worker_id: str) -> None:
+def test_migration_uses_the_configured_role_names(empty: str, worker_id: str) -> None:
     roles = Names(*(f"other_{name}_{worker_id}" for name in ("owner", "worker", "api", "readonly")))
     try:
         migrate(empty, roles)
@@ -111,7 +111,7 @@ def test_other_role_names_are_used_when_the_settings_say_so(empty: str, worker_i
 
 
 @pytest.fixture
-def stranger(empty: str, worker_id: str) -> Generator[str, None, None]:
+def unprivileged_dsn(empty: str, worker_id: str) -> Generator[str, None, None]:
     """The address of the empty database for a login that is no superuser and may not make roles."""
     name = sql.Identifier(f"stranger_{worker_id}")
     with psycopg.connect(empty, autocommit=True) as admin:
@@ -122,42 +122,50 @@ def stranger(empty: str, worker_id: str) -> Generator[str, None, None]:
         admin.execute(sql.SQL("drop role {}").format(name))
 
 
-def test_a_role_that_cannot_be_made_stops_it_whole_with_the_reason(stranger: str, empty: str, worker_id: str) -> None:
+def test_migration_that_cannot_create_a_role_changes_nothing_and_says_why(
+    unprivileged_dsn: str, empty: str, worker_id: str
+) -> None:
     roles = Names(owner=f"missing_{worker_id}")
     with pytest.raises(Misconfigured) as refusal:
-        migrate(stranger, roles)
-    for words in (f"missing_{worker_id}", "may not create it", "create role", "DULY_OWNER_ROLE", "nothing was changed"):
-        assert words in str(refusal.value)
+        migrate(unprivileged_dsn, roles)
+    for expected_text in (
+        f"missing_{worker_id}",
+        "may not create it",
+        "create role",
+        "DULY_OWNER_ROLE",
+        "nothing was changed",
+    ):
+        assert expected_text in str(refusal.value)
     assert [line for line in lines_of(empty) if line.startswith("schema duly")] == []
 
 
 @pytest.mark.parametrize("schema", ["posts", "scheduler", "expense", "user", "ledger", "duly", "schedule_ingest"])
-def test_a_schema_of_others_stops_it_whole_and_is_named_with_its_owner_and_the_way_out(
-    schema: str, stranger: str, empty: str, worker_id: str
+def test_migration_refuses_a_schema_of_another_owner_and_names_the_fix(
+    schema: str, unprivileged_dsn: str, empty: str, worker_id: str
 ) -> None:
     owner = f"stranger_{worker_id}"
-    with psycopg.connect(stranger, autocommit=True) as connection:
+    with psycopg.connect(unprivileged_dsn, autocommit=True) as connection:
         connection.execute(sql.SQL("create schema {}").format(sql.Identifier(schema)))
     before = lines_of(empty)
     with pytest.raises(Misconfigured) as refusal:
         migrate(empty, Names())
     quoted = '"user"' if schema == "user" else schema
-    for words in (
+    for expected_text in (
         f'nothing was changed: duly needs schemas that exist and do not belong to "duly_owner": {quoted}',
         f"{quoted} (owner {owner})",
         "use another database for duly",
         f"alter schema {quoted} rename to another_name",
         f"alter schema {quoted} owner to duly_owner",
     ):
-        assert words in str(refusal.value)
+        assert expected_text in str(refusal.value)
     assert ("DB_SCHEMA" in str(refusal.value)) == (schema == "schedule_ingest")
     assert "\n" not in str(refusal.value)
     assert (revisions_of(empty), lines_of(empty)) == ((), before)
 
 
-def test_every_schema_of_others_is_named_at_once_and_one_that_is_handed_over_is_used(stranger: str, empty: str) -> None:
+def test_all_foreign_schemas_are_listed_at_once_and_transferred_ones_used(unprivileged_dsn: str, empty: str) -> None:
     make_roles(empty)
-    with psycopg.connect(stranger, autocommit=True) as connection:
+    with psycopg.connect(unprivileged_dsn, autocommit=True) as connection:
         connection.execute("create schema posts; create schema expense")
     with pytest.raises(Misconfigured, match=r"expense \(owner \w+\), posts \(owner \w+\)"):
         migrate(empty, Names())
@@ -167,14 +175,14 @@ def test_every_schema_of_others_is_named_at_once_and_one_that_is_handed_over_is_
 
 
 @pytest.mark.parametrize("rights", ["", "usage on schema duly", "usage on schema duly, select on duly.alembic_version"])
-def test_who_may_not_go_down_is_told_so_in_one_line(
-    rights: str, stranger: str, empty: str, tmp_path: Path, worker_id: str
+def test_downgrade_without_permission_is_refused_in_one_line(
+    rights: str, unprivileged_dsn: str, empty: str, tmp_path: Path, worker_id: str
 ) -> None:
     migrate(empty, Names())
     with psycopg.connect(empty, autocommit=True) as connection:
         for right in rights.split(", ") if rights else ():
             connection.execute(f"grant {right} to stranger_{worker_id}".encode())
-    error = CommandLine(stranger, tmp_path).error("migrate", "--to", "engine@base")
+    error = CommandLine(unprivileged_dsn, tmp_path).error("migrate", "--to", "engine@base")
     assert isinstance(error, Misconfigured)
     assert str(error).startswith("nothing was changed: permission denied ")
     assert "\n" not in str(error)
@@ -188,7 +196,7 @@ alter table duly.orgs owner to duly_owner;
 """
 
 
-def test_any_other_error_of_the_database_is_one_line_with_the_statement(empty: str, tmp_path: Path) -> None:
+def test_other_migration_error_is_one_line_with_the_failing_statement(empty: str, tmp_path: Path) -> None:
     cli = CommandLine(empty, tmp_path)
     make_roles(empty)
     with psycopg.connect(empty, autocommit=True) as connection:
@@ -200,7 +208,7 @@ def test_any_other_error_of_the_database_is_one_line_with_the_statement(empty: s
     assert (revisions_of(empty), lines_of(empty)) == ((), before)
 
 
-def test_a_script_is_taken_apart_at_the_ends_of_its_statements() -> None:
+def test_script_is_split_into_its_statements() -> None:
     parts = [
         "-- one; two\nselect 'a;b', \"c;d\"",
         "do $x$ begin perform 1; end $x$",
@@ -210,7 +218,7 @@ def test_a_script_is_taken_apart_at_the_ends_of_its_statements() -> None:
     assert list(split_statements(";\n".join(parts) + ";\n-- the end\n")) == parts
 
 
-def test_a_revision_that_is_not_there_is_refused_by_name(empty: str) -> None:
+def test_unknown_revision_is_refused_and_named(empty: str) -> None:
     with pytest.raises(Misconfigured, match=r"--to 9999: no such revision; use head, engine_0001, .*, posts@base"):
         migrate(empty, Names(), to="9999")
     with pytest.raises(Misconfigured, match=r"--to base: name the branch, .*; engine@base removes everything"):
@@ -218,7 +226,7 @@ def test_a_revision_that_is_not_there_is_refused_by_name(empty: str) -> None:
 
 
 @pytest.mark.parametrize("to", ["head", "engine@base", "posts_0001"])
-def test_a_database_of_a_newer_duly_is_left_alone(to: str, empty: str) -> None:
+def test_migration_refuses_a_database_of_a_newer_duly(to: str, empty: str) -> None:
     migrate(empty, Names())
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute(
@@ -231,15 +239,15 @@ def test_a_database_of_a_newer_duly_is_left_alone(to: str, empty: str) -> None:
 
 
 @pytest.mark.parametrize("file", sorted(compile_migrations()))
-def test_the_compiled_files_are_the_committed_ones(file: str) -> None:
+def test_compiled_migrations_match_the_committed_files(file: str) -> None:
     check_golden(SUPABASE / file, compile_migrations()[file])
 
 
-def test_no_compiled_file_is_left_over() -> None:
+def test_every_committed_compiled_file_is_still_generated() -> None:
     assert sorted(path.name for path in SUPABASE.glob("*.sql")) == sorted(compile_migrations())
 
 
-def test_the_compiled_files_pass_the_linter() -> None:
+def test_compiled_migrations_pass_the_sql_linter() -> None:
     squawk = Path(sys.executable).with_name("squawk")
     checked = subprocess.run([squawk, *sorted(SUPABASE.glob("*.sql"))], cwd=ROOT, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout + checked.stderr
@@ -300,7 +308,7 @@ def generous(supabase: str, empty: str) -> str:
     return supabase
 
 
-def test_the_compiled_files_apply_to_supabase_without_a_superuser(supabase: str) -> None:
+def test_compiled_migrations_apply_to_supabase_without_a_superuser(supabase: str) -> None:
     roles = Names(*SUPABASE_ROLES)  # ours exist on this server already and belong to somebody else
     with psycopg.connect(supabase, autocommit=True) as connection:
         for text in compile_migrations(roles).values():
@@ -314,9 +322,9 @@ def test_the_compiled_files_apply_to_supabase_without_a_superuser(supabase: str)
     )
 
 
-def apply(way: str, dsn: str, roles: Names) -> None:
+def apply(method: str, dsn: str, roles: Names) -> None:
     """Make everything, by the compiled files or by `duly migrate`."""
-    if way == "migrate":
+    if method == "migrate":
         migrate(dsn, roles)
         return
     with psycopg.connect(dsn, autocommit=True) as connection:
@@ -331,10 +339,12 @@ def block(kind: str, page: str) -> str:
     return found
 
 
-@pytest.mark.parametrize("way", ["files", "migrate"])
-def test_on_supabase_verify_lists_what_the_page_says_and_nothing_else(way: str, supabase: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["files", "migrate"])
+def test_verify_on_supabase_lists_exactly_the_documented_differences(
+    method: str, supabase: str, tmp_path: Path
+) -> None:
     roles = Names(*SUPABASE_ROLES)
-    apply(way, supabase, roles)
+    apply(method, supabase, roles)
     cli = CommandLine(supabase, tmp_path)
     variables = ("DULY_OWNER_ROLE", "DULY_WORKER_ROLE", "DULY_API_ROLE", "DULY_READONLY_ROLE")
     cli.environment |= dict(zip(variables, SUPABASE_ROLES, strict=True))
@@ -349,20 +359,18 @@ def test_on_supabase_verify_lists_what_the_page_says_and_nothing_else(way: str, 
 
 
 @pytest.mark.parametrize("claim", ['{{"app_metadata": {{"org_id": "{org}"}}}}', '{{"org_id": "{org}"}}'])
-def test_on_supabase_a_token_opens_the_jobs_of_its_org_once_reading_is_granted(
-    claim: str, supabase: str, empty: str
-) -> None:
-    mine, other = (f"00000000-0000-0000-0000-00000000000{digit}" for digit in "ab")
+def test_supabase_token_reads_only_the_jobs_of_its_org_after_the_grant(claim: str, supabase: str, empty: str) -> None:
+    own_org, other = (f"00000000-0000-0000-0000-00000000000{digit}" for digit in "ab")
     with psycopg.connect(empty, autocommit=True) as admin:
         with psycopg.connect(supabase, autocommit=True) as connection:
             for text in compile_migrations(Names(*SUPABASE_ROLES)).values():
                 connection.execute(text.encode())
             assert compare(connection, "ledger", Names(*SUPABASE_ROLES)) == []
-        for org in (mine, other):
+        for org in (own_org, other):
             admin.execute("select ledger.enqueue(%s, 'work')", [org])
         admin.execute("grant usage on schema ledger to authenticated")
         admin.execute("grant select on ledger.job, ledger.job_event to authenticated")
-        for given, seen in ((claim.format(org=mine), [(mine,)]), ("{}", []), ("", [])):
+        for given, seen in ((claim.format(org=own_org), [(own_org,)]), ("{}", []), ("", [])):
             with admin.transaction():
                 admin.execute("select set_config('request.jwt.claims', %s, true)", [given])
                 admin.execute("set local role authenticated")
@@ -370,10 +378,10 @@ def test_on_supabase_a_token_opens_the_jobs_of_its_org_once_reading_is_granted(
                 assert admin.execute("select org_id::text from ledger.job_event").fetchall() == seen
         for table in ("job", "job_event"):  # guards that are there on Supabase alone, each removed in turn
             policy = f"policy {table}_of_jwt on ledger.{table}"
-            for removal, seen in ((f"drop {policy}", set[str]()), (f"alter {policy} using (true)", {mine, other})):
+            for removal, seen in ((f"drop {policy}", set[str]()), (f"alter {policy} using (true)", {own_org, other})):
                 with admin.transaction(force_rollback=True):
                     admin.execute(removal.encode())
-                    admin.execute("select set_config('request.jwt.claims', %s, true)", [claim.format(org=mine)])
+                    admin.execute("select set_config('request.jwt.claims', %s, true)", [claim.format(org=own_org)])
                     admin.execute("set local role authenticated")
                     assert {
                         org for (org,) in admin.execute(f"select org_id::text from ledger.{table}".encode())
@@ -392,7 +400,7 @@ insert into duly.outbox (channel, recipient, kind, payload) values ('console', '
 """
 
 
-def test_the_scheduler_goes_down_and_up_with_data_in_place(empty: str) -> None:
+def test_scheduler_downgrade_and_upgrade_work_with_existing_data(empty: str) -> None:
     migrate(empty, Names())
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute(SCHEDULED)

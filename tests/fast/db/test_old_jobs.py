@@ -48,7 +48,7 @@ def fill(connection: psycopg.Connection[tuple[object, ...]], *statuses: str) -> 
 
 
 @pytest.mark.parametrize("at", ["timestamptz", "timestamp"])
-def test_its_jobs_are_carried_over_and_it_is_gone(at: str, old: str) -> None:
+def test_old_jobs_are_migrated_and_the_old_table_is_dropped(at: str, old: str) -> None:
     with psycopg.connect(old, autocommit=True) as connection:
         connection.execute("set timezone = 'UTC'")
         connection.execute(f"create table public.jobs ({COLUMNS.format(at=at)})".encode())
@@ -63,9 +63,9 @@ def test_its_jobs_are_carried_over_and_it_is_gone(at: str, old: str) -> None:
     with psycopg.connect(old, autocommit=True) as connection:
         connection.execute("set timezone = 'UTC'")
         assert connection.execute("select to_regclass('public.jobs')").fetchone() == (None,)
-        asked = "select array_agg(next_status::text order by seq) from ledger.job_event where job_id = %s"
+        query = "select array_agg(next_status::text order by seq) from ledger.job_event where job_id = %s"
         for status, path in STATUSES.items():
-            assert connection.execute(asked, [keys[status]]).fetchone() == (path,)
+            assert connection.execute(query, [keys[status]]).fetchone() == (path,)
         rows = connection.execute(
             "select id, org_id::text, type, stage, progress, result, last_error_code, last_error_message, created_at,"
             " finished_at, started_at from ledger.job"
@@ -89,7 +89,7 @@ def test_its_jobs_are_carried_over_and_it_is_gone(at: str, old: str) -> None:
         assert check(connection, ("duly", "ledger")) == []
 
 
-def test_a_table_of_other_columns_is_somebody_elses(old: str) -> None:
+def test_jobs_table_with_other_columns_is_left_alone(old: str) -> None:
     with psycopg.connect(old, autocommit=True) as connection:
         connection.execute("create table public.jobs (id uuid, status text, title text, salary integer)")
         connection.execute("insert into public.jobs values (gen_random_uuid(), 'pending', 'gardener', 1)")
@@ -99,20 +99,20 @@ def test_a_table_of_other_columns_is_somebody_elses(old: str) -> None:
         assert connection.execute("select count(*) from ledger.job").fetchone() == (0,)
 
 
-def test_a_status_that_nobody_knows_stops_it_whole(old: str) -> None:
+def test_unknown_old_status_stops_the_migration_unchanged(old: str) -> None:
     with psycopg.connect(old, autocommit=True) as connection:
         connection.execute(f"create table public.jobs ({COLUMNS.format(at='timestamptz')})".encode())
         fill(connection, "pending", "dreaming", "dreaming", "it's odd")
     with pytest.raises(Misconfigured) as refusal:
         migrate(old, Names())
-    for words in (
+    for expected_text in (
         "nothing was changed: table public.jobs has jobs of an unknown status (number of jobs): ",
         "'dreaming' (2), 'it''s odd' (1)",
         "known are pending, processing, completed, failed and canceled",
         "update public.jobs set status = 'failed' where status = 'dreaming'",
         "alter table public.jobs rename to jobs_before_duly",
     ):
-        assert words in str(refusal.value)
+        assert expected_text in str(refusal.value)
     assert "\n" not in str(refusal.value)
     with psycopg.connect(old) as connection:
         assert connection.execute("select count(*) from public.jobs").fetchone() == (4,)

@@ -14,20 +14,20 @@ order by 1
 """
 
 
-def test_every_function_that_steers_the_planner_switches_jit_off_for_itself(database: str) -> None:
+def test_every_function_with_planner_settings_disables_jit(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as admin:
         found = admin.execute(STEERING, {"schemas": [*OUR_SCHEMAS, Names().ingest]}).fetchall()
     assert {name.partition("(")[0] for name, _ in found} >= {"ledger.claim", "ledger.done", "ledger.mark_expired"}
     assert [name for name, settings in found if "jit=off" not in settings] == []
 
 
-def test_steering_ends_with_the_function_that_steers(database: str) -> None:
+def test_planner_settings_of_a_function_end_with_it(database: str) -> None:
     """`set local` inside a function outlives it, unless the function sets the same variable in its head."""
     with psycopg.connect(database) as admin:
         before = planner_settings(admin)
         admin.execute("select ledger.enqueue('00000000-0000-0000-0000-00000000000a', 'work')")
-        taken = admin.execute("select id from ledger.claim('{default}', '{work}', 'me/1', 60, 1)").fetchall()
-        assert len(taken) == 1
+        claimed = admin.execute("select id from ledger.claim('{default}', '{work}', 'me/1', 60, 1)").fetchall()
+        assert len(claimed) == 1
         assert planner_settings(admin) == before
 
 

@@ -10,14 +10,14 @@ from duly.db.pool import Pool, connect, open_pool
 from duly.errors import Unavailable
 
 
-async def test_transactions_are_read_committed_whatever_the_server_defaults_to(database: str) -> None:
+async def test_transactions_are_read_committed_whatever_the_server_default(database: str) -> None:
     dsn = f"{database} options='-c default_transaction_isolation=serializable'"
     async with open_pool(dsn) as pool, pool.transaction() as connection:
         cursor = await connection.execute("show transaction_isolation")
         assert await cursor.fetchone() == ("read committed",)
 
 
-async def test_a_transaction_is_all_or_nothing(database: str) -> None:
+async def test_failed_transaction_is_rolled_back(database: str) -> None:
     async with open_pool(database) as pool:
         async with pool.transaction() as connection:
             await connection.execute("create table thing (n int)")
@@ -34,7 +34,7 @@ async def insert_and_fail(pool: Pool) -> None:
         await connection.execute("select 1 / 0")
 
 
-async def test_a_statement_alone_is_a_transaction_and_begins_none(database: str) -> None:
+async def test_single_statement_runs_in_autocommit(database: str) -> None:
     async with open_pool(database, size=1) as pool:
         async with pool.transaction() as connection:
             await connection.execute("create table thing (n int)")
@@ -54,7 +54,7 @@ async def divide_alone(pool: Pool) -> None:
         await connection.execute("select 1 / 0")
 
 
-async def test_a_statement_alone_is_read_committed_whatever_the_server_defaults_to(database: str) -> None:
+async def test_single_statement_is_read_committed_whatever_the_server_default(database: str) -> None:
     dsn = f"{database} options='-c default_transaction_isolation=serializable'"
     async with open_pool(dsn) as pool:
         for _ in range(2):
@@ -63,7 +63,7 @@ async def test_a_statement_alone_is_read_committed_whatever_the_server_defaults_
                 assert await cursor.fetchone() == ("read committed",)
 
 
-async def test_a_role_lasts_exactly_one_transaction(database: str, worker_id: str) -> None:
+async def test_role_is_set_for_exactly_one_transaction(database: str, worker_id: str) -> None:
     role = f"duly_test_{worker_id}"
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute(sql.SQL("drop role if exists {}").format(sql.Identifier(role)))
@@ -80,7 +80,7 @@ async def test_a_role_lasts_exactly_one_transaction(database: str, worker_id: st
             admin.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
 
 
-async def test_connections_that_were_cut_are_replaced(database: str) -> None:
+async def test_pool_replaces_cut_connections(database: str) -> None:
     async with open_pool(database, size=3) as pool:
         async with pool.transaction() as connection:
             await connection.execute("select 1")
@@ -90,9 +90,9 @@ async def test_connections_that_were_cut_are_replaced(database: str) -> None:
             assert await cursor.fetchone() == (1,)
 
 
-async def test_a_transaction_begins_on_a_living_connection_though_nobody_checked_before(database: str) -> None:
+async def test_transaction_starts_on_a_live_connection_after_all_were_cut(database: str) -> None:
     async with open_pool(database, size=3, idle=3, check=False) as pool:
-        await asyncio.gather(*(hold_until_all_are_lent(pool, barrier) for barrier in [asyncio.Barrier(3)] * 3))
+        await asyncio.gather(*(hold_until_all_are_acquired(pool, barrier) for barrier in [asyncio.Barrier(3)] * 3))
         cut_all(database)
         for _ in range(3):
             async with pool.transaction() as connection:
@@ -100,7 +100,7 @@ async def test_a_transaction_begins_on_a_living_connection_though_nobody_checked
                 assert await cursor.fetchone() == (1,)
 
 
-async def hold_until_all_are_lent(pool: Pool, barrier: asyncio.Barrier) -> None:
+async def hold_until_all_are_acquired(pool: Pool, barrier: asyncio.Barrier) -> None:
     async with pool.transaction():
         await barrier.wait()
 
@@ -114,25 +114,25 @@ def cut_all(database: str) -> None:
         )
 
 
-async def test_straight_to_the_server_statements_are_prepared(database: str) -> None:
+async def test_statements_are_prepared_on_a_direct_connection(database: str) -> None:
     connection = await connect(database)
     async with connection:
         assert connection.prepare_threshold is not None
 
 
-async def test_a_server_that_is_not_there_is_unavailable() -> None:
+async def test_unreachable_server_raises_unavailable() -> None:
     with pytest.raises(Unavailable):
         await connect("host=127.0.0.1 port=1 dbname=nowhere")
 
 
-async def test_eight_at_once_share_a_small_pool(database: str) -> None:
+async def test_eight_concurrent_tasks_share_a_pool_of_two(database: str) -> None:
     async with open_pool(database, size=2) as pool:
 
-        async def ask(number: int) -> int:
+        async def echo(number: int) -> int:
             async with pool.transaction() as connection:
                 cursor = await connection.execute("select %s::int", [number])
                 row = await cursor.fetchone()
                 assert row
                 return row[0]
 
-        assert await asyncio.gather(*(ask(number) for number in range(8))) == list(range(8))
+        assert await asyncio.gather(*(echo(number) for number in range(8))) == list(range(8))

@@ -20,36 +20,36 @@ select count(*) from {schema}.thing
 """
 
 
-def test_every_block_becomes_a_statement_of_its_name() -> None:
+def test_each_named_block_becomes_a_statement() -> None:
     assert set(parse_queries(TEXT)) == {"find_thing", "count_things"}
 
 
-def test_the_final_semicolon_is_left_out() -> None:
+def test_final_semicolon_is_removed() -> None:
     assert not parse_queries(TEXT)["find_thing"].endswith(";")
 
 
-def test_names_in_braces_are_filled_in_quoted_and_other_braces_left_alone() -> None:
+def test_placeholders_are_quoted_and_other_braces_kept() -> None:
     queries = Queries(parse_queries(TEXT), {}).using(schema='hostile"; drop')
     assert '"hostile""; drop".thing' in queries.find_thing.as_string(None)
     assert "'{}'" in queries.find_thing.as_string(None)
     assert isinstance(queries.find_thing, sql.SQL)
 
 
-def test_a_statement_that_is_not_there_is_an_attribute_error() -> None:
+def test_unknown_statement_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no statement '-- name: no_such_thing'"):
         _ = Queries({}, {}).no_such_thing
 
 
-def test_two_statements_of_one_name_are_refused() -> None:
+def test_duplicate_statement_name_is_refused() -> None:
     with pytest.raises(ValueError, match="two statements are named"):
         parse_queries("-- name: one\n-- Law.\nselect 1\n-- name: one\n-- Law.\nselect 2\n")
 
 
-def test_a_statement_without_a_law_is_refused() -> None:
+def test_statement_without_a_rule_comment_is_refused() -> None:
     with pytest.raises(ValueError, match="does not state its rule"):
         parse_queries("-- name: one\nselect 1\n")
 
 
-def test_a_file_is_found_beside_its_module(tmp_path: Path) -> None:
+def test_sql_file_is_found_beside_its_module(tmp_path: Path) -> None:
     (tmp_path / "queries.sql").write_text(TEXT)
     assert "count(*)" in load_queries(str(tmp_path / "store.py")).count_things.as_string(None)

@@ -14,14 +14,14 @@ from duly.verify.invariants import INVARIANTS
 from tests.support.sql_blocks import (
     ASSEMBLED,
     Loader,
-    called,
+    called_name,
     calls_in,
-    loaders_of,
-    names_said_in,
+    find_loaders,
+    find_mismatches,
+    find_uses,
     statements_in,
-    strangers_of,
+    text_constants,
     texts_in,
-    uses_of,
 )
 
 PACKAGE = ROOT / "src" / "duly"
@@ -37,7 +37,7 @@ NAMED_OTHERWISE = {
     "db/fingerprint.py": "one function, whose name is the module's; the statement says what it does",
 }
 # The statements that stand in Python, and why.
-SAID_IN_PYTHON = {
+SQL_ALLOWED_IN_PYTHON = {
     ("http/app.py", "select 1"): "asks whether anybody answers; there is no law to state",
     ("worker/listener.py", "select 1"): "likewise",
     ("worker/control.py", "select 1"): "likewise",
@@ -53,7 +53,7 @@ SAID_IN_PYTHON = {
 }
 
 
-def place(path: Path) -> str:
+def relative_path(path: Path) -> str:
     """A path as it is written here."""
     return path.relative_to(PACKAGE).as_posix()
 
@@ -61,7 +61,7 @@ def place(path: Path) -> str:
 @pytest.fixture(scope="module")
 def loaders() -> Sequence[Loader]:
     """Find what every module loads: each is parsed once for all the tests here."""
-    return [loader for module in MODULES for loader in loaders_of(module, module.read_text())]
+    return [loader for module in MODULES for loader in find_loaders(module, module.read_text())]
 
 
 @pytest.fixture(scope="module")
@@ -85,12 +85,12 @@ def statements() -> dict[Path, Sequence[str]]:
 def readers_of(file: Path, loaders: Sequence[Loader]) -> list[str]:
     """Name the modules that load a file's blocks, or, when it has none, those beside it that say its name."""
     if "-- name: " in file.read_text():
-        return [place(loader.module) for loader in loaders if loader.file == file]
+        return [relative_path(loader.module) for loader in loaders if loader.file == file]
     beside = [module for module in MODULES if module.parent == file.parent]
-    return [place(module) for module in beside if file.name in texts_in(ast.parse(module.read_text()))]
+    return [relative_path(module) for module in beside if file.name in texts_in(ast.parse(module.read_text()))]
 
 
-def test_every_file_of_sql_is_read_by_one_module_beside_it(loaders: Sequence[Loader]) -> None:
+def test_every_sql_file_is_loaded_by_one_adjacent_module(loaders: Sequence[Loader]) -> None:
     objects = {file for branch in BRANCHES.values() for file in branch.files()}
     read_elsewhere = objects | {
         file for file in FILES if file.parent == MIGRATIONS / "sql" or file.name == "invariants.sql"
@@ -98,7 +98,9 @@ def test_every_file_of_sql_is_read_by_one_module_beside_it(loaders: Sequence[Loa
     readers = {file: readers_of(file, loaders) for file in FILES if file not in read_elsewhere}
     assert readers
     offenders = [
-        f"{place(file)}: read by {found}, expected one module" for file, found in readers.items() if len(found) != 1
+        f"{relative_path(file)}: read by {found}, expected one module"
+        for file, found in readers.items()
+        if len(found) != 1
     ]
     assert not offenders, "\n".join(offenders)
 
@@ -110,7 +112,7 @@ def test_every_file_of_functions_and_guards_belongs_to_one_branch() -> None:
 
 def test_no_line_of_the_schema_is_longer_than_120_characters() -> None:
     offenders = [
-        f"{place(file)}:{nth}: {len(line)} characters"
+        f"{relative_path(file)}:{nth}: {len(line)} characters"
         for file in FILES
         if file.name in ("functions.sql", "guards.sql") or file.is_relative_to(PACKAGE / "db")
         for nth, line in enumerate(file.read_text().splitlines(), 1)
@@ -124,44 +126,44 @@ def runs_of(file: Path) -> int:
     revision = MIGRATIONS / "versions" / f"{file.name.split('.')[0]}.py"
     runners = [revision] if revision.exists() else [MIGRATIONS / "__init__.py", MIGRATIONS / "objects.py"]
     trees = [ast.parse(runner.read_text()) for runner in runners]
-    calls = [call for tree in trees for call in calls_in(tree) if called(call) in RUNNERS]
+    calls = [call for tree in trees for call in calls_in(tree) if called_name(call) in RUNNERS]
     return [file.name in texts_in(call) for call in calls].count(True)
 
 
-def test_every_file_of_a_migration_is_run_by_the_revision_of_its_name() -> None:
+def test_every_migration_file_is_run_by_its_revision() -> None:
     runs = {file.name: runs_of(file) for file in sorted((MIGRATIONS / "sql").glob("*.sql"))}
     assert runs
     offenders = [f"{name}: run {times} times, expected once" for name, times in runs.items() if times != 1]
     assert not offenders, "\n".join(offenders)
 
 
-def test_every_statement_that_is_asked_for_is_there_and_every_one_there_is_asked_for(
+def test_every_used_statement_exists_and_every_statement_is_used(
     query_loaders: Sequence[Loader],
 ) -> None:
     assert query_loaders
     offenders: list[str] = []
     for loader in query_loaders:
-        used, blocks = {name for name, _ in uses_of(loader)}, loader.blocks()
+        used, blocks = {name for name, _ in find_uses(loader)}, loader.blocks()
         offenders += [f"{loader}: {name} is used and has no block" for name in sorted(used - blocks)]
         offenders += [f"{loader}: {name} has a block and is never used" for name in sorted(blocks - used)]
     assert not offenders, "\n".join(offenders)
 
 
-def test_no_statement_hides_behind_a_word_of_the_loader(query_loaders: Sequence[Loader]) -> None:
+def test_no_statement_name_collides_with_an_attribute_of_queries(query_loaders: Sequence[Loader]) -> None:
     assert query_loaders
-    words = {*dir(Queries), *Queries.__dataclass_fields__}
+    reserved_names = {*dir(Queries), *Queries.__dataclass_fields__}
     offenders = [
         f"{loader}: {name} is a name of Queries itself; rename the block"
         for loader in query_loaders
-        for name in sorted(loader.blocks() & words)
+        for name in sorted(loader.blocks() & reserved_names)
     ]
     assert not offenders, "\n".join(offenders)
 
 
-def test_every_block_has_its_function_and_every_function_its_block(query_loaders: Sequence[Loader]) -> None:
-    checked = [loader for loader in query_loaders if place(loader.module) not in NAMED_OTHERWISE]
+def test_every_sql_block_has_a_function_of_its_name_and_vice_versa(query_loaders: Sequence[Loader]) -> None:
+    checked = [loader for loader in query_loaders if relative_path(loader.module) not in NAMED_OTHERWISE]
     assert checked
-    offenders = [f"{loader}: {stranger}" for loader in checked for stranger in strangers_of(loader)]
+    offenders = [f"{loader}: {unmatched_name}" for loader in checked for unmatched_name in find_mismatches(loader)]
     assert not offenders, "\n".join(offenders)
 
 
@@ -186,15 +188,15 @@ def test_every_statement_of_a_lease_is_run_and_every_one_that_is_run_is_there(
 
 def misrendered_by(loader: Loader) -> Iterator[str]:
     """List the templates of a module that it never renders, and those it renders that are not in its file."""
-    for name in sorted(loader.blocks() - names_said_in(loader.tree)):
+    for name in sorted(loader.blocks() - text_constants(loader.tree)):
         yield f"{loader}: {name} is never rendered"
-    rendering = [call for call in calls_in(loader.tree) if called(call) in {"render", "template"}]
+    rendering = [call for call in calls_in(loader.tree) if called_name(call) in {"render", "template"}]
     names = {text.value for call in rendering for text in call.args if isinstance(text, ast.Constant)}
     for name in sorted(map(repr, names - loader.blocks())):
         yield f"{loader}: {name} is rendered and not in the file"
 
 
-def test_every_template_is_rendered_by_its_name_and_every_one_rendered_is_there(loaders: Sequence[Loader]) -> None:
+def test_every_sql_template_exists_and_is_rendered(loaders: Sequence[Loader]) -> None:
     of_templates = [loader for loader in loaders if loader.how == "parse_queries"]
     assert of_templates
     offenders = [fault for loader in of_templates for fault in misrendered_by(loader)]
@@ -207,31 +209,36 @@ def test_every_invariant_beside_a_package_is_checked_once() -> None:
     assert sorted(invariant.name for invariant in INVARIANTS) == sorted(written)
 
 
-def reason_for(module: Path, said: str) -> str | None:
+def reason_for(module: Path, statement: str) -> str | None:
     """Why this statement may stand in this module; None when it may not."""
-    reasons = SAID_IN_PYTHON.items()
-    return next((why for (name, opening), why in reasons if name == place(module) and said.startswith(opening)), None)
+    reasons = SQL_ALLOWED_IN_PYTHON.items()
+    return next(
+        (why for (name, opening), why in reasons if name == relative_path(module) and statement.startswith(opening)),
+        None,
+    )
 
 
-def test_no_statement_stands_in_python_but_for_a_few_with_a_reason(statements: dict[Path, Sequence[str]]) -> None:
+def test_sql_in_python_is_limited_to_listed_exceptions(statements: dict[Path, Sequence[str]]) -> None:
     assert statements
     offenders = [
-        f"{place(module)}: {said}"
+        f"{relative_path(module)}: {statement}"
         for module, several in statements.items()
-        for said in several
-        if not reason_for(module, said)
+        for statement in several
+        if not reason_for(module, statement)
     ]
     assert not offenders, "\n".join(offenders)
 
 
-def test_every_exception_is_still_needed(
+def test_every_listed_exception_for_sql_in_python_is_still_needed(
     statements: dict[Path, Sequence[str]], query_loaders: Sequence[Loader]
 ) -> None:
-    by_name = {place(module): several for module, several in statements.items()}
-    for name, opening in SAID_IN_PYTHON:
-        assert any(said.startswith(opening) for said in by_name[name]), (name, opening)
+    by_name = {relative_path(module): several for module, several in statements.items()}
+    for name, opening in SQL_ALLOWED_IN_PYTHON:
+        assert any(statement.startswith(opening) for statement in by_name[name]), (name, opening)
     for name in NAMED_OTHERWISE:
-        assert any(list(strangers_of(loader)) for loader in query_loaders if place(loader.module) == name), name
+        assert any(list(find_mismatches(loader)) for loader in query_loaders if relative_path(loader.module) == name), (
+            name
+        )
 
 
 # That nothing escapes them -------------------------------------------------------------------------------------------
@@ -260,7 +267,7 @@ def test_every_exception_is_still_needed(
         ("def f():\n    '''Select;\\n\\n    something.'''", []),
     ],
 )
-def test_a_statement_in_python_is_found(source: str, found: list[str]) -> None:
+def test_check_finds_sql_in_python(source: str, found: list[str]) -> None:
     assert list(statements_in(source)) == found
 
 
@@ -277,7 +284,7 @@ BLOCK = "-- name: {}\n-- Law.\nselect 1;\n"
 
 
 @pytest.mark.parametrize(
-    ("blocks", "more", "strangers"),
+    ("blocks", "more", "unmatched"),
     [
         (["find_thing"], "", []),
         (["find_thing", "orphan"], "", ["nobody asks orphan"]),
@@ -288,22 +295,22 @@ BLOCK = "-- name: {}\n-- Law.\nselect 1;\n"
         (["find_thing", "x"], "ASKED = SQL.x\n", ["the module asks x"]),
     ],
 )
-def test_a_block_and_a_function_without_each_other_are_found(
-    blocks: list[str], more: str, strangers: list[str], tmp_path: Path
+def test_check_finds_blocks_without_functions_and_functions_without_blocks(
+    blocks: list[str], more: str, unmatched: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "queries.sql").write_text("".join(BLOCK.format(name) for name in blocks))
-    (loader,) = loaders_of(tmp_path / "store.py", STORE + more)
-    assert [each for each in strangers_of(loader) if "has no block" not in each] == strangers
+    (loader,) = find_loaders(tmp_path / "store.py", STORE + more)
+    assert [each for each in find_mismatches(loader) if "has no block" not in each] == unmatched
 
 
-def test_a_function_that_speaks_without_a_block_is_found(tmp_path: Path) -> None:
+def test_check_finds_a_function_that_executes_sql_without_a_block(tmp_path: Path) -> None:
     (tmp_path / "queries.sql").write_text(BLOCK.format("find_thing"))
-    (loader,) = loaders_of(tmp_path / "store.py", STORE + "def bad(c, statement):\n    c.execute(statement)\n")
-    assert list(strangers_of(loader)) == ["bad speaks to the database and has no block"]
+    (loader,) = find_loaders(tmp_path / "store.py", STORE + "def bad(c, statement):\n    c.execute(statement)\n")
+    assert list(find_mismatches(loader)) == ["bad speaks to the database and has no block"]
 
 
-def test_a_template_that_nobody_renders_is_found() -> None:
+def test_check_finds_an_unused_template() -> None:
     names = "def names():\n    clock = 'since' if x else 'until'\n    return f'{clock}_{part}', 'stamp'\n"
     tree = ast.parse("__all__ = ['claim']\n" + names)
-    assert {"since_stamp", "until_stamp"} <= names_said_in(tree)
-    assert not {"since_freed", "claim"} & names_said_in(tree)
+    assert {"since_stamp", "until_stamp"} <= text_constants(tree)
+    assert not {"since_freed", "claim"} & text_constants(tree)

@@ -3,7 +3,7 @@
 from tools.demo.stage import message_in
 
 
-def test_a_message_is_found_in_the_log_whole_and_alone() -> None:
+def test_message_in_returns_exactly_one_complete_message() -> None:
     log = "\n".join(
         (
             '{"event": "worker.started"}',

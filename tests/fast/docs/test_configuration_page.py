@@ -13,20 +13,20 @@ from tools.configuration_page import render_page, render_row
 PAGE = ROOT / "docs" / "configuration.md"
 
 
-def test_the_page_is_what_the_settings_say() -> None:
+def test_configuration_page_matches_the_settings() -> None:
     if os.environ.get("DULY_UPDATE_GOLDEN"):
         PAGE.write_text(render_page())
     assert render_page() == PAGE.read_text()
 
 
-def test_every_setting_has_one_row() -> None:
+def test_every_setting_has_one_row_on_the_configuration_page() -> None:
     lines = render_page().splitlines()
     rows = {name: lines.count(render_row(name)) for name in Settings.model_fields}
     offenders = [f"{name}: {count} rows, expected 1" for name, count in rows.items() if count != 1]
     assert not offenders, "\n".join(offenders)
 
 
-def test_every_section_has_settings() -> None:
+def test_every_section_of_the_configuration_page_has_settings() -> None:
     page = render_page()
     parts = {section: page.partition(f"\n## {section}\n")[2].split("\n## ")[0] for section in Section}
     offenders = [f"{section}: no row below its heading" for section, part in parts.items() if "\n| `" not in part]
@@ -50,12 +50,12 @@ def faults_of_row(name: str) -> Iterator[str]:
         yield f"{name}: accepts {describe_accepted(name)!r}, the row says {accepted!r}"
 
 
-def test_every_row_has_a_default_and_a_sentence() -> None:
+def test_every_row_of_the_configuration_page_has_a_default_and_a_description() -> None:
     offenders = [fault for name in Settings.model_fields for fault in faults_of_row(name)]
     assert not offenders, "\n".join(offenders)
 
 
-def test_the_page_is_the_same_whatever_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configuration_page_does_not_depend_on_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     before = render_page()
     monkeypatch.setenv("WORKER_ID", "me")
     monkeypatch.setenv("DATABASE_URL", "postgresql://user:hunter2@host/name")

@@ -16,7 +16,7 @@ PAGES = sorted(
 )
 
 
-def test_every_link_of_a_page_leads_somewhere() -> None:
+def test_every_relative_link_in_the_docs_has_a_target() -> None:
     links = [(page, target) for page in PAGES for target in re.findall(r"\]\(([^)#]+)\)", page.read_text())]
     assert links
     offenders = [
@@ -27,14 +27,14 @@ def test_every_link_of_a_page_leads_somewhere() -> None:
     assert not offenders, "\n".join(offenders)
 
 
-def test_every_setting_has_its_line_in_the_docs() -> None:
+def test_every_setting_is_documented() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text()
     for name in Settings.model_fields:
         for variable in variable_names(name):
             assert f"`{variable}`" in page
 
 
-def test_every_error_has_its_place_in_the_docs() -> None:
+def test_every_error_code_is_documented() -> None:
     page = (ROOT / "docs" / "errors.md").read_text()
     errors = DulyError.__subclasses__() + Misconfigured.__subclasses__() + Refused.__subclasses__()
     offenders = [
@@ -45,7 +45,7 @@ def test_every_error_has_its_place_in_the_docs() -> None:
     assert not offenders, "\n".join(offenders)
 
 
-def test_the_commands_of_the_readme_exist() -> None:
+def test_commands_in_the_readme_exist() -> None:
     named = set(re.findall(r"(?:\./)?duly ([a-z]+)\b", "\n".join(code_of(ROOT / "README.md"))))
     assert {"up", "test"} <= named <= {command.name for command in list_commands(ALL)}
 
@@ -55,7 +55,7 @@ def code_of(page: Path) -> list[str]:
     return [*re.findall(r"```console\n(.*?)```", text, re.DOTALL), *re.findall(r"`(\./duly [^`]+)`", text)]
 
 
-def test_no_test_sleeps_and_no_skip_is_without_a_reason() -> None:
+def test_no_test_sleeps_or_skips_without_a_reason() -> None:
     for file in (ROOT / "tests").rglob("*.py"):
         text = file.read_text()
         assert not re.search(r"\b(time|asyncio)\.sleep\(", text), file
@@ -63,12 +63,12 @@ def test_no_test_sleeps_and_no_skip_is_without_a_reason() -> None:
         assert not re.search(r"@pytest\.mark\.skip\b(?!if)", text), file
 
 
-def test_the_decisions_are_numbered_without_a_gap() -> None:
+def test_decision_records_are_numbered_without_gaps() -> None:
     numbers = [int(page.name[:4]) for page in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_the_tree_on_the_architecture_page_names_every_package() -> None:
+def test_architecture_page_lists_every_package() -> None:
     packages = {path.name for path in (ROOT / "src" / "duly").iterdir() if any(path.glob("*.py"))}
     page = (ROOT / "docs" / "architecture.md").read_text()
     assert {package for package in packages if f"{package}/" not in page} == set()

@@ -35,7 +35,7 @@ def block_of(page: str, first_line: str) -> Block:
 # All of them ----------------------------------------------------------------------------------------------------------
 
 
-def test_every_entry_of_the_tables_is_a_block_and_every_test_they_name_is_there() -> None:
+def test_every_listed_doc_block_and_its_test_exist() -> None:
     known = {block.key for block in blocks()}
     listed = Counter([*RUN_ELSEWHERE, *CANNOT_RUN])
     assert [key for key in listed if key not in known] == [], "no page has such a block any more"
@@ -43,14 +43,14 @@ def test_every_entry_of_the_tables_is_a_block_and_every_test_they_name_is_there(
     assert [test for test in RUN_ELSEWHERE.values() if not (ROOT / test).is_file()] == []
 
 
-def test_a_block_of_python_or_sql_is_run_by_a_test_that_is_named() -> None:
+def test_every_python_or_sql_block_in_the_docs_is_run_by_a_test() -> None:
     offenders = [
         block.key for block in blocks() if block.language in ("python", "sql") and block.key not in RUN_ELSEWHERE
     ]
     assert offenders == [], "add a test that runs it, and name it in tests/support/pages.py"
 
 
-def test_every_option_of_a_command_on_a_page_is_one_it_has() -> None:
+def test_every_command_option_in_the_docs_exists() -> None:
     assert list(wrong_options()) == []
 
 
@@ -83,7 +83,7 @@ def options_of(group: Group, words: list[str]) -> set[str] | None:
 # Python ---------------------------------------------------------------------------------------------------------------
 
 
-def test_the_readme_asks_for_a_job_inside_a_transaction(database: str) -> None:
+def test_readme_example_enqueues_a_job_inside_a_transaction(database: str) -> None:
     names: dict[str, Any] = {"engine": create_engine(to_url(database).replace("postgresql", "postgresql+psycopg", 1))}
     exec(block_of("README.md", "import duly").text, names)  # noqa: S102 (the page itself)
     exec(block_of("README.md", "with engine.begin() as tx:").text, names)  # noqa: S102
@@ -93,7 +93,7 @@ def test_the_readme_asks_for_a_job_inside_a_transaction(database: str) -> None:
     assert found == [("greet", "order:42", {"name": "Anna"})]
 
 
-def test_the_lines_of_the_page_on_logs_can_be_written() -> None:
+def test_logging_example_in_the_docs_runs() -> None:
     names: dict[str, Any] = {"error": OSError("gone"), "__name__": "page"}
     exec(block_of("docs/logs.md", "from duly.logging import get_log").text, names)  # noqa: S102
 
@@ -101,14 +101,14 @@ def test_the_lines_of_the_page_on_logs_can_be_written() -> None:
 # SQL ------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_job_is_asked_for_in_sql_as_the_page_does(database: str) -> None:
+def test_documented_sql_enqueues_a_job(database: str) -> None:
     statement = block_of("docs/ledger.md", "select id, outcome from ledger.enqueue(").text
     with psycopg.connect(database) as connection:
         outcomes = [cast("Any", connection.execute(cast("Any", statement)).fetchone())[1] for _ in range(2)]
         assert outcomes == ["created", "existing"]
 
 
-def test_a_run_is_ensured_in_sql_as_the_page_does(database: str) -> None:
+def test_documented_sql_ensures_a_run(database: str) -> None:
     statement = block_of("docs/scheduler.md", ENSURE_RUN).text
     with psycopg.connect(database) as connection:
         connection.execute("""insert into "user".users (uid) values ('anna')""")
@@ -116,12 +116,12 @@ def test_a_run_is_ensured_in_sql_as_the_page_does(database: str) -> None:
             "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
             " values (1, 'rent', 'cron: 0 10 1 * *', '2026-11-01 10:00+01')"
         )
-        made = [cast("Any", connection.execute(cast("Any", statement)).fetchone()) for _ in range(2)]
-    assert [is_new for _, is_new in made] == [True, False]
-    assert made[0][0] == made[1][0]
+        results = [cast("Any", connection.execute(cast("Any", statement)).fetchone()) for _ in range(2)]
+    assert [is_new for _, is_new in results] == [True, False]
+    assert results[0][0] == results[1][0]
 
 
-def test_the_handlers_of_the_page_can_be_declared_and_say_what_the_page_says() -> None:
+def test_documented_handlers_can_be_declared_and_return_the_documented_results() -> None:
     reported: list[BaseException] = []
 
     def capture_exception(error: BaseException, tags: object) -> None:
@@ -142,7 +142,7 @@ def test_the_handlers_of_the_page_can_be_declared_and_say_what_the_page_says() -
     assert perform(names["reindex"]) == duly.Done("all of it")
 
 
-def test_the_grants_of_the_page_on_supabase_are_taken(database: str, server: str) -> None:
+def test_documented_supabase_grants_can_be_executed(database: str, server: str) -> None:
     with supabase_turn(server), psycopg.connect(database) as connection:
         connection.execute("create role authenticated")  # as Supabase has it
         for block in blocks():

@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "public-api.md"
 CODE_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
-def test_the_page_lists_the_public_names() -> None:
+def test_public_api_page_lists_the_public_names() -> None:
     if os.environ.get("DULY_UPDATE_GOLDEN"):
         PAGE.write_text(render_page())
     assert render_page() == PAGE.read_text()
@@ -41,13 +41,13 @@ def programs() -> Iterator[tuple[Path, str]]:
     yield from ((page, code) for page in pages for code in CODE_BLOCK.findall(page.read_text()))
 
 
-def test_programs_that_users_are_shown_import_public_names_only() -> None:
+def test_documented_programs_import_only_public_names() -> None:
     public = {(module, name) for module in PUBLIC_MODULES for name, _ in list_names(module)}
-    shown = [(file, found) for file, code in programs() for found in imports_in(code)]
-    assert len(shown) > 3
+    imported = [(file, found) for file, code in programs() for found in imports_in(code)]
+    assert len(imported) > 3
     offenders = [
         f"{file.relative_to(ROOT)}: {module} {name}"
-        for file, (module, name) in shown
+        for file, (module, name) in imported
         if (module, name) not in public and not (name == "" and module in PUBLIC_MODULES)
     ]
     assert not offenders, "\n".join(offenders)

@@ -32,13 +32,13 @@ def faults_of(name: str) -> Iterator[str]:
             yield f"{name}: lists {exported} in __all__ and does not have it"
 
 
-def test_every_module_says_what_it_is_and_exports_what_it_lists() -> None:
+def test_every_module_has_a_docstring_and_a_correct_all() -> None:
     assert MODULES
     offenders = [fault for name in MODULES for fault in faults_of(name)]
     assert not offenders, "\n".join(offenders)
 
 
-def test_the_version_is_the_same_everywhere() -> None:
+def test_version_is_the_same_in_package_pyproject_and_changelog() -> None:
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert pyproject["project"]["version"] == duly.__version__
     assert f"## {duly.__version__}" in (ROOT / "CHANGELOG.md").read_text()

@@ -13,7 +13,7 @@ README = ROOT / "README.md"
 BEGIN, END = "<!-- figures: held against docs/figures by a test -->\n", "<!-- end of figures -->\n"
 
 
-def test_the_readme_quotes_what_was_measured() -> None:
+def test_readme_quotes_the_recorded_measurements() -> None:
     before, _, rest = README.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     lines = "".join(f"- {line}\n" for line in (faults(), invariants(), guards(), *ledger()))
@@ -22,14 +22,14 @@ def test_the_readme_quotes_what_was_measured() -> None:
 
 def faults() -> str:
     """What was survived."""
-    told: dict[str, Any] = json.loads((FIGURES / "chaos.data.json").read_text())
-    totals: dict[str, int] = told["totals"]
+    record: dict[str, Any] = json.loads((FIGURES / "chaos.data.json").read_text())
+    totals: dict[str, int] = record["totals"]
     lost = sum(totals[f"commits of {whose} whose answer was lost"] for whose in ("clients", "workers"))
     return (
         f"**{totals['workers killed']:,}** workers and **{totals['postmaster kills']}** servers killed,"
         f" **{lost:,}** answers to commits lost,"
-        f" in {told['seconds'] / 60:.0f} minutes of faults: "
-        f"**{len(told['violations'])}** violations ([chaos.md](docs/figures/chaos.md))."
+        f" in {record['seconds'] / 60:.0f} minutes of faults: "
+        f"**{len(record['violations'])}** violations ([chaos.md](docs/figures/chaos.md))."
     )
 
 

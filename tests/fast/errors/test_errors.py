@@ -31,12 +31,12 @@ def test_every_error_has_a_code_a_title_a_status_and_an_exit_status() -> None:
     assert not offenders, "\n".join(offenders)
 
 
-def test_codes_are_not_shared() -> None:
+def test_error_codes_are_unique() -> None:
     codes = [error.code for error in tree()]
     assert len(codes) == len(set(codes))
 
 
-def test_the_drawing_shows_every_error_and_every_code() -> None:
+def test_error_tree_in_the_docstring_lists_every_error_and_code() -> None:
     drawing = errors.__doc__ or ""
     for error in tree():
         assert error.__name__ in drawing
@@ -44,5 +44,5 @@ def test_the_drawing_shows_every_error_and_every_code() -> None:
             assert error.code in drawing
 
 
-def test_the_public_names_are_the_tree() -> None:
+def test_public_names_of_the_module_are_the_error_classes() -> None:
     assert set(errors.__all__) == {error.__name__ for error in tree()}

@@ -22,21 +22,21 @@ def engine_for(database: str) -> Any:
     return create_engine(make_url("postgresql+psycopg://"), creator=lambda: psycopg.connect(database))
 
 
-def test_the_readme_shows_the_example_as_it_is() -> None:
-    shown, _ = code_of("README.md")
-    assert shown in (ROOT / "examples" / "greet.py").read_text()
+def test_readme_shows_the_example_unchanged() -> None:
+    readme_code, _ = code_of("README.md")
+    assert readme_code in (ROOT / "examples" / "greet.py").read_text()
 
 
-def test_the_code_of_the_page_on_jobs_runs(database: str) -> None:
+def test_code_in_the_ledger_docs_runs(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as admin:
         install_test_clock(admin)
         admin.execute("create table public.invoices (order_id bigint)")
         admin.execute("grant insert on public.invoices to duly_api")
-    declare, ask, _, _, invoice = code_of("docs/ledger.md")  # tests/fast/docs runs the other two
+    declare, enqueue_code, _, _, invoice = code_of("docs/ledger.md")  # tests/fast/docs runs the other two
     names: dict[str, Any] = {"engine": engine_for(database), "insert_order": text("select 1")}
     exec(declare, names)  # noqa: S102 - the page itself
     exec(invoice, names)  # noqa: S102
-    exec(ask, names)  # noqa: S102
+    exec(enqueue_code, names)  # noqa: S102
     app = names["app"]
     assert isinstance(app, duly.App)
     with names["engine"].begin() as tx:

@@ -29,17 +29,17 @@ class Reminded:
     def __init__(self, env: ApiEnvironment, language: str = "en", name: str = "Rent <b>&") -> None:
         self.env = env
 
-        async def make(schedules: ScheduleActions) -> Schedule:
+        async def create_schedule(schedules: ScheduleActions) -> Schedule:
             schedules.add_user("anna", language=language, zone="Europe/Stockholm")
             return await schedules.create_with_expense(rule=DAILY, name=name, channel="apprise")
 
-        env.ask(make)
+        env.ask(create_schedule)
         env.turn(3600)
         self.client = env.nobody()
 
-    def one(self, asked: str) -> Any:
+    def one(self, query: str) -> Any:
         """Fetch one value."""
-        row = self.env.admin.execute(asked.encode()).fetchone()
+        row = self.env.admin.execute(query.encode()).fetchone()
         assert row
         return row[0]
 
@@ -73,8 +73,8 @@ class Reminded:
 
     def counts(self) -> tuple[int, int]:
         """Count answers and expenses."""
-        asked = "select (select count(*) from scheduler.confirmations), (select count(*) from expense.expenses)"
-        row = self.env.admin.execute(asked).fetchone()
+        query = "select (select count(*) from scheduler.confirmations), (select count(*) from expense.expenses)"
+        row = self.env.admin.execute(query).fetchone()
         assert row
         return row[0], row[1]
 
@@ -87,28 +87,28 @@ def env(database: str) -> Generator[ApiEnvironment, None, None]:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_looking_changes_nothing_and_the_button_answers_once(language: str, env: ApiEnvironment) -> None:
+def test_get_of_an_answer_page_changes_nothing_and_post_answers_once(language: str, env: ApiEnvironment) -> None:
     anna = Reminded(env, language)
-    deed, did = LANGUAGES[language]
-    path = anna.paths()[deed]
+    button_label, confirmation = LANGUAGES[language]
+    path = anna.paths()[button_label]
     for _ in range(3):  # a program that opens every link of a mail
         page = anna.client.get(path)
         assert page.status_code == 200
         assert f'<html lang="{language}">' in page.text
-        assert f'<button type="submit">{deed}</button>' in page.text
+        assert f'<button type="submit">{button_label}</button>' in page.text
         assert "2026-11-16 13:30 (Europe/Stockholm)" in page.text
         assert "9.99 EUR" in page.text
     assert anna.counts() == (0, 0)
     done = anna.client.post(path)
     assert (done.status_code, anna.status) == (200, "confirmed")
-    assert did in done.text
+    assert confirmation in done.text
     assert "<form" not in done.text
     again, later = anna.client.post(path), anna.client.get(path)
     assert (again.text, later.text) == (done.text, done.text)  # the first receipt, word for word
     assert anna.counts() == (1, 1)
 
 
-def test_a_run_that_is_closed_takes_no_answer(env: ApiEnvironment) -> None:
+def test_closed_run_accepts_no_answer(env: ApiEnvironment) -> None:
     anna = Reminded(env)
     paths = anna.paths()
     env.admin.execute("update scheduler.jobs set status = 'archived'")
@@ -118,11 +118,11 @@ def test_a_run_that_is_closed_takes_no_answer(env: ApiEnvironment) -> None:
     assert anna.counts() == (0, 0)
 
 
-@pytest.mark.parametrize("way", ["get", "post"])
-def test_every_page_keeps_to_itself(way: str, env: ApiEnvironment) -> None:
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_every_answer_page_has_strict_security_headers(method: str, env: ApiEnvironment) -> None:
     anna = Reminded(env)
     for path in (anna.paths()["Done"], "/c/nothing"):
-        headers = anna.client.request(way.upper(), path).headers
+        headers = anna.client.request(method.upper(), path).headers
         assert headers["content-type"] == "text/html; charset=utf-8"
         assert headers["cache-control"] == "no-store"
         assert headers["referrer-policy"] == "no-referrer"
@@ -135,16 +135,16 @@ def test_every_page_keeps_to_itself(way: str, env: ApiEnvironment) -> None:
         assert "unsafe" not in policy
 
 
-def test_a_link_that_was_changed_or_made_up_opens_nothing(env: ApiEnvironment) -> None:
+def test_modified_or_forged_link_is_not_found(env: ApiEnvironment) -> None:
     anna = Reminded(env)
     path = anna.paths()["Done"]
     token = path.removeprefix("/c/")
-    said, _, signature = token.rpartition(".")
+    claims, _, signature = token.rpartition(".")
     other = LinkClaims("anna", anna.run, "complete", "mine", int((NOON + timedelta(days=9)).timestamp()))
     forged = [
-        f"{said}.{'B' if signature[0] == 'A' else 'A'}{signature[1:]}",  # two bits of the last character mean nothing
-        f"{said[:-2]}AA.{signature}",
-        said,
+        f"{claims}.{'B' if signature[0] == 'A' else 'A'}{signature[1:]}",  # two bits of the last character mean nothing
+        f"{claims[:-2]}AA.{signature}",
+        claims,
         sign_link([b"another key entirely, of 32 bytes"], other),
         "x" * 5000,
         "%00",
@@ -156,7 +156,7 @@ def test_a_link_that_was_changed_or_made_up_opens_nothing(env: ApiEnvironment) -
     assert anna.counts() == (0, 0)
 
 
-def test_keys_change_under_way_and_old_links_end_when_it_is_said(env: ApiEnvironment) -> None:
+def test_old_links_work_after_key_rotation_unless_revoked_at_once(env: ApiEnvironment) -> None:
     anna = Reminded(env)
     old = anna.paths()["Done"]
     assert as_owner(env.database, lambda pool: service.rotate_links(pool, at_once=False)) == 0
@@ -168,14 +168,14 @@ def test_keys_change_under_way_and_old_links_end_when_it_is_said(env: ApiEnviron
     assert anna.client.get(anna.paths()["Done"]).status_code == 200
 
 
-def test_a_link_is_the_same_at_every_try() -> None:
+def test_sign_link_is_deterministic() -> None:
     keys = [b"x" * 32]
     link = LinkClaims("anna", 7, "snooze", "7:1:snooze:60", 1_800_000_000, {"minutes": 60})
     assert sign_link(keys, link) == sign_link(keys, link)
     assert verify_link(keys, sign_link(keys, link)) == link
 
 
-def test_nobody_but_senders_and_the_api_reads_what_signs(database: str) -> None:
+def test_only_worker_and_api_roles_read_the_link_keys(database: str) -> None:
     for role, may in ((Names().worker, True), (Names().api, True), (Names().readonly, False)):
         with psycopg.connect(make_conninfo(database, user=role)) as connection:
             if may:
@@ -185,7 +185,7 @@ def test_nobody_but_senders_and_the_api_reads_what_signs(database: str) -> None:
                     connection.execute("select secret from duly.link_keys")
 
 
-def test_whoever_comes_second_sees_the_first_answer(env: ApiEnvironment) -> None:
+def test_second_answer_is_refused_and_shows_the_first_answer(env: ApiEnvironment) -> None:
     anna = Reminded(env)
     paths = anna.paths()
     assert anna.client.post(paths["Skip"]).status_code == 200
@@ -197,7 +197,7 @@ def test_whoever_comes_second_sees_the_first_answer(env: ApiEnvironment) -> None
     assert (anna.status, anna.counts()) == ("skipped", (1, 0))
 
 
-def test_later_means_later_and_the_next_reminder_has_links_of_its_own(env: ApiEnvironment) -> None:
+def test_snooze_link_moves_the_reminder_which_gets_new_links(env: ApiEnvironment) -> None:
     anna = Reminded(env)
     paths = anna.paths()
     page = anna.client.get(paths["In 1 hour"])
@@ -212,7 +212,7 @@ def test_later_means_later_and_the_next_reminder_has_links_of_its_own(env: ApiEn
     assert anna.status == "confirmed"
 
 
-def test_a_run_that_is_closed_after_a_snooze_promises_no_reminder(env: ApiEnvironment) -> None:
+def test_page_of_a_run_closed_after_a_snooze_shows_no_next_reminder(env: ApiEnvironment) -> None:
     anna = Reminded(env)
     paths = anna.paths()
     assert anna.client.post(paths["In 1 hour"]).status_code == 200
@@ -224,7 +224,7 @@ def test_a_run_that_is_closed_after_a_snooze_promises_no_reminder(env: ApiEnviro
             assert "Next reminder" not in answer.text
 
 
-def test_the_link_of_a_snooze_tells_the_answer_that_came_after_it(env: ApiEnvironment) -> None:
+def test_snooze_link_shows_the_answer_given_after_the_snooze(env: ApiEnvironment) -> None:
     anna = Reminded(env)
     paths = anna.paths()
     for label in ("In 1 hour", "Done"):
@@ -235,14 +235,14 @@ def test_the_link_of_a_snooze_tells_the_answer_that_came_after_it(env: ApiEnviro
         assert "Next reminder" not in answer.text
 
 
-def test_what_a_person_wrote_is_shown_and_never_run(env: ApiEnvironment) -> None:
+def test_answer_page_escapes_html_in_user_text(env: ApiEnvironment) -> None:
     anna = Reminded(env, name="<script>alert(1)</script>")
     page = anna.client.get(anna.paths()["Done"])
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.text
     assert "<script" not in page.text
 
 
-def test_a_link_is_one_persons_and_one_runs(env: ApiEnvironment) -> None:
+def test_link_is_valid_only_for_its_user_and_run(env: ApiEnvironment) -> None:
     anna = Reminded(env)
     key_for_bo = LinkClaims("bo", anna.run, "complete", "k", int((NOON + timedelta(days=9)).timestamp()))
     env.ask(lambda schedules: schedules.create(uid="bo"))
@@ -254,7 +254,7 @@ def test_a_link_is_one_persons_and_one_runs(env: ApiEnvironment) -> None:
     assert anna.counts() == (0, 0)
 
 
-def test_a_link_ends_after_two_weeks(env: ApiEnvironment) -> None:
+def test_link_expires_after_two_weeks(env: ApiEnvironment) -> None:
     anna = Reminded(env, "sv")
     path = anna.paths()["Klart"]
     env.turn(LINK_TTL_SECONDS - 60)

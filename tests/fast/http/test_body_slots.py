@@ -5,7 +5,7 @@ import asyncio
 from duly.http.body_slots import BodySlots, Slot
 
 
-async def test_one_caller_gets_half_and_each_other_a_share() -> None:
+async def test_one_caller_gets_half_of_the_slots_and_each_other_a_share() -> None:
     slots = BodySlots(32)
     for _ in range(16):
         await slots.acquire("bert")
@@ -32,7 +32,7 @@ async def test_a_released_slot_goes_to_a_waiting_caller() -> None:
     assert slots.used == {"bert": 4}
 
 
-async def test_a_caller_without_slots_is_forgotten() -> None:
+async def test_caller_that_released_its_slots_is_removed() -> None:
     slots = BodySlots(8)
     with Slot(slots, "anna") as slot:
         await slot.acquire()

@@ -33,7 +33,7 @@ from duly.testing import TestDatabases, install_test_clock, move_clock
 from duly.verify import check
 from duly.worker.runner import Worker
 from tests.support.api import api_of, as_owner, client_for, key_for, request_until_rate_limited, temporary_object_store
-from tests.support.deadly import die_of
+from tests.support.crashing_decoder import crash
 
 NOWHERE = UUID(int=7)
 
@@ -129,7 +129,7 @@ def anna(env: ApiEnvironment) -> httpx2.Client:
 
 
 @pytest.fixture(scope="module")
-def quiet(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
+def shared_client(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
     """Return a client in an environment shared by tests that change nothing."""
     with databases.clone(worker_id) as dsn, opened(dsn) as env:
         yield env.person("anna")
@@ -140,15 +140,15 @@ def day(*entries: Mapping[str, Any], on: str = "2026-02-10", **more: Any) -> Jso
     return {"payload": {"schedule_date": on, "entries": list(entries), **more}}
 
 
-def picture(kind: str = "PNG", size: tuple[int, int] = (60, 40), **saved: Any) -> bytes:
+def picture(image_format: str = "PNG", size: tuple[int, int] = (60, 40), **saved: Any) -> bytes:
     """Return a screenshot."""
     file = BytesIO()
     image = Image.linear_gradient("L").resize(size).convert("RGB")
-    image.save(file, kind, **saved)
+    image.save(file, image_format, **saved)
     return file.getvalue()
 
 
-def made(answer: httpx2.Response) -> Json:
+def created(answer: httpx2.Response) -> Json:
     """Create a session."""
     assert answer.status_code == 201, answer.text
     body: Json = answer.json()
@@ -169,7 +169,7 @@ def added(answer: httpx2.Response) -> Json:
     return answer.json()
 
 
-def shown(answer: httpx2.Response) -> Json:
+def ok_body(answer: httpx2.Response) -> Json:
     """Check for status 200, and return the body."""
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), answer.text
     return answer.json()
@@ -177,7 +177,7 @@ def shown(answer: httpx2.Response) -> Json:
 
 def items(answer: httpx2.Response) -> list[Json]:
     """Return the items of the last page."""
-    page = shown(answer)
+    page = ok_body(answer)
     assert page["next"] is None
     return page["items"]
 
@@ -189,11 +189,11 @@ def problem(answer: httpx2.Response, status: int, code: str) -> str:
     return answer.json()["detail"]
 
 
-def test_sessions_are_listed_page_by_page_the_newest_first(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    keys = [made(anna.post(SESSIONS, json=day(MORNING, on=f"2026-02-1{nth}")))["id"] for nth in range(5)]
+def test_sessions_are_listed_in_pages_newest_first(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    keys = [created(anna.post(SESSIONS, json=day(MORNING, on=f"2026-02-1{nth}")))["id"] for nth in range(5)]
     bo = env.person("bo")
-    theirs = made(bo.post(SESSIONS))["id"]
-    page = shown(anna.get(SESSIONS, params={"limit": 2}))
+    theirs = created(bo.post(SESSIONS))["id"]
+    page = ok_body(anna.get(SESSIONS, params={"limit": 2}))
     assert [each["id"] for each in page["items"]] == keys[:2:-1]
     assert page["items"][0].keys() == SESSION_KEYS
     rest = items(anna.get(SESSIONS, params={"limit": 3, "next": page["next"]}))
@@ -201,31 +201,33 @@ def test_sessions_are_listed_page_by_page_the_newest_first(env: ApiEnvironment, 
     assert [each["id"] for each in items(bo.get(SESSIONS))] == [theirs]
 
 
-def test_events_versions_messages_and_logs_come_in_pages_that_hold_everything_once(
+def test_pages_of_versions_events_messages_and_logs_list_each_item_once(
     env: ApiEnvironment, anna: httpx2.Client
 ) -> None:
     for nth in range(6):
-        made(anna.post(SESSIONS, json=day({**MORNING, "start": f"0{nth}:00"})))
+        created(anna.post(SESSIONS, json=day({**MORNING, "start": f"0{nth}:00"})))
         assert env.work() == 1
-    (newest, *_) = shown(anna.get(SESSIONS))["items"]
-    for path, key, wanted in (
+    (newest, *_) = ok_body(anna.get(SESSIONS))["items"]
+    for path, key, expected in (
         (f"{DAY}/versions", "version", list(range(1, 7))),
         (f"{DAY}/events", "seq", list(range(1, 7))),
         (f"{DAY}/notifications", "notification_id", None),
         (f"{SESSIONS}/{newest['id']}/timeline", "seq", [1, 2, 3]),
     ):
-        whole = items(anna.get(path))
+        all_items = items(anna.get(path))
         found: list[Json] = []
         page: Json = {"next": None}
         while page["next"] or not found:
-            page = shown(anna.get(path, params={"limit": 2, **({"next": page["next"]} if page["next"] else {})}))
+            page = ok_body(anna.get(path, params={"limit": 2, **({"next": page["next"]} if page["next"] else {})}))
             found += page["items"]
-        assert found == whole
-        assert wanted in (None, [each[key] for each in found])
+        assert found == all_items
+        assert expected in (None, [each[key] for each in found])
 
 
-def test_events_of_another_program_come_first_and_none_is_passed_over(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    key = made(anna.post(SESSIONS, json=day(MORNING)))["id"]
+def test_events_of_another_program_are_listed_first_and_none_is_skipped(
+    env: ApiEnvironment, anna: httpx2.Client
+) -> None:
+    key = created(anna.post(SESSIONS, json=day(MORNING)))["id"]
     assert env.work() == 1
     env.admin.execute(
         "insert into schedule_ingest.schedule_event (event_id, user_id, schedule_date, event_type,"
@@ -234,19 +236,19 @@ def test_events_of_another_program_come_first_and_none_is_passed_over(env: ApiEn
         " from generate_series(1, 5) as n",
         [key],
     )
-    page = shown(anna.get(f"{DAY}/events", params={"limit": 2}))
+    page = ok_body(anna.get(f"{DAY}/events", params={"limit": 2}))
     rest = items(anna.get(f"{DAY}/events", params={"next": page["next"]}))
     assert [each["seq"] for each in (*page["items"], *rest)] == [None] * 5 + [1]
     assert len({each["event_id"] for each in (*page["items"], *rest)}) == 6
 
 
-def test_an_idle_session_is_closed_by_a_worker_that_reads(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    key = made(anna.post(SESSIONS))["id"]
+def test_ocr_worker_closes_an_idle_session(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    key = created(anna.post(SESSIONS))["id"]
     added(send(anna, key, picture()))
     assert env.work("closed_at") == 0
     move_clock(env.admin, 26)
     assert env.work("closed_at") == 1
-    assert shown(anna.get(f"{SESSIONS}/{key}"))["state"] == "done"
+    assert ok_body(anna.get(f"{SESSIONS}/{key}"))["state"] == "done"
 
 
 BOUNDARY = "b0undary"
@@ -259,7 +261,7 @@ def form(*parts: bytes, end: bytes = b"--b0undary--\r\n") -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("kind", "content", "words"),
+    ("image_format", "content", "message"),
     [
         ("image/png", picture(), "is not a form"),
         ("application/json", b"{}", "is not a form"),
@@ -289,38 +291,40 @@ def form(*parts: bytes, end: bytes = b"--b0undary--\r\n") -> bytes:
     ],
     ids=lambda part: ascii(part)[:30],
 )
-def test_what_is_no_form_with_one_photograph_is_refused(
-    kind: str, content: bytes, words: str, quiet: httpx2.Client
+def test_upload_that_is_not_a_form_with_one_photograph_is_refused(
+    image_format: str, content: bytes, message: str, shared_client: httpx2.Client
 ) -> None:
-    key = made(quiet.post(SESSIONS))["id"]
-    answer = quiet.post(f"{SESSIONS}/{key}/images", content=content, headers={"Content-Type": kind})
-    assert words in problem(answer, 422, "INVALID_ARGUMENT")
-    assert shown(quiet.get(f"{SESSIONS}/{key}"))["images"] == []
+    key = created(shared_client.post(SESSIONS))["id"]
+    answer = shared_client.post(f"{SESSIONS}/{key}/images", content=content, headers={"Content-Type": image_format})
+    assert message in problem(answer, 422, "INVALID_ARGUMENT")
+    assert ok_body(shared_client.get(f"{SESSIONS}/{key}"))["images"] == []
 
 
 @pytest.mark.parametrize("before", [b"", b"a preamble\r\n"])
-@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=b0undary", 'Multipart/Form-Data; Boundary="b0undary"'])
-def test_a_form_is_read_however_it_is_written(before: bytes, kind: str, quiet: httpx2.Client) -> None:
-    key = made(quiet.post(SESSIONS))["id"]
+@pytest.mark.parametrize(
+    "image_format", ["multipart/form-data; boundary=b0undary", 'Multipart/Form-Data; Boundary="b0undary"']
+)
+def test_form_is_parsed_in_every_valid_spelling(before: bytes, image_format: str, shared_client: httpx2.Client) -> None:
+    key = created(shared_client.post(SESSIONS))["id"]
     content = before + form(HEADERS.replace(b"Content-D", b"content-d") + picture()) + b"an epilogue"
-    added(quiet.post(f"{SESSIONS}/{key}/images", content=content, headers={"Content-Type": kind}))
+    added(shared_client.post(f"{SESSIONS}/{key}/images", content=content, headers={"Content-Type": image_format}))
 
 
-def test_an_image_that_kills_whoever_decodes_it_is_refused_and_the_api_goes_on(
-    quiet: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+def test_image_that_crashes_its_decoder_is_refused_and_the_api_continues(
+    shared_client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = made(quiet.post(SESSIONS))["id"]
+    key = created(shared_client.post(SESSIONS))["id"]
     with monkeypatch.context() as patched:
-        patched.setattr("duly.apps.ingest.http.sessions.clean_screenshot", die_of)
-        assert "not a readable image" in problem(send(quiet, key, picture()), 422, "INVALID_ARGUMENT")
-    added(send(quiet, key, picture()))
+        patched.setattr("duly.apps.ingest.http.sessions.clean_screenshot", crash)
+        assert "not a readable image" in problem(send(shared_client, key, picture()), 422, "INVALID_ARGUMENT")
+    added(send(shared_client, key, picture()))
 
 
 # Saying no ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("payload", "words"),
+    ("payload", "message"),
     [
         ({}, "schedule_date: must be a day"),
         ({"schedule_date": "10.2.2026"}, "schedule_date: must be a day"),
@@ -340,30 +344,32 @@ def test_an_image_that_kills_whoever_decodes_it_is_refused_and_the_api_goes_on(
     ],
     ids=lambda part: ascii(part)[:40],
 )
-def test_a_day_that_cannot_be_one_is_refused_by_its_place(payload: Json, words: str, quiet: httpx2.Client) -> None:
-    before = shown(quiet.get(SESSIONS, params={"limit": 1}))
-    assert words in problem(quiet.post(SESSIONS, json={"payload": payload}), 422, "INVALID_ARGUMENT")
-    assert shown(quiet.get(SESSIONS, params={"limit": 1})) == before
+def test_invalid_day_payload_is_refused_with_its_path(
+    payload: Json, message: str, shared_client: httpx2.Client
+) -> None:
+    before = ok_body(shared_client.get(SESSIONS, params={"limit": 1}))
+    assert message in problem(shared_client.post(SESSIONS, json={"payload": payload}), 422, "INVALID_ARGUMENT")
+    assert ok_body(shared_client.get(SESSIONS, params={"limit": 1})) == before
 
 
 @pytest.mark.parametrize(
     "content",
     [b"{", b"[]", b"7", b'{"payload": []}', b'{"payload": "x"}', b'{"pay_load": {}}', b"\xff", b"[" * 100_000],
 )
-def test_a_body_that_is_no_session_is_refused(content: bytes, quiet: httpx2.Client) -> None:
-    answer = quiet.post(SESSIONS, content=content, headers={"Content-Type": "application/json"})
+def test_invalid_session_body_is_refused(content: bytes, shared_client: httpx2.Client) -> None:
+    answer = shared_client.post(SESSIONS, content=content, headers={"Content-Type": "application/json"})
     problem(answer, 422, "INVALID_ARGUMENT")
 
 
-def test_a_body_that_is_endless_is_refused(quiet: httpx2.Client) -> None:
-    answer = quiet.post(SESSIONS, content=json.dumps({"payload": {"x": "y" * MAX_BODY_BYTES}}))
+def test_oversized_body_is_refused(shared_client: httpx2.Client) -> None:
+    answer = shared_client.post(SESSIONS, content=json.dumps({"payload": {"x": "y" * MAX_BODY_BYTES}}))
     problem(answer, 413, "TOO_LARGE")
 
 
 @pytest.mark.parametrize("body", [None, b"", b"{}", b'{"payload": null}'])
-def test_a_session_without_a_day_waits_for_images(body: bytes | None, quiet: httpx2.Client) -> None:
+def test_session_without_a_payload_waits_for_images(body: bytes | None, shared_client: httpx2.Client) -> None:
     headers = {"Content-Type": "application/json"} if body else {}
-    session = made(quiet.post(SESSIONS, content=body, headers=headers))
+    session = created(shared_client.post(SESSIONS, content=body, headers=headers))
     assert session["closed_at"] is None
 
 
@@ -371,18 +377,20 @@ def test_a_session_without_a_day_waits_for_images(body: bytes | None, quiet: htt
     "day", ["x", "1", "20260210", "2026-2-10", "2026-02-30", "1999-12-31", "2200-01-01", "\uff12026-02-10"]
 )
 @pytest.mark.parametrize("what", ["", "/versions", "/versions/1", "/events", "/notifications"])
-def test_what_is_no_day_is_refused(day: str, what: str, quiet: httpx2.Client) -> None:
-    words = problem(quiet.get(f"/v1/ingest/days/{day}{what}"), 422, "INVALID_ARGUMENT")
-    assert words.startswith("path.date: must ")
+def test_invalid_date_in_the_path_is_refused(day: str, what: str, shared_client: httpx2.Client) -> None:
+    message = problem(shared_client.get(f"/v1/ingest/days/{day}{what}"), 422, "INVALID_ARGUMENT")
+    assert message.startswith("path.date: must ")
 
 
-def test_a_day_of_which_nothing_is_known_is_not_there_and_its_lists_are_empty(quiet: httpx2.Client) -> None:
-    assert "nothing is known of 2031-05-05" in problem(quiet.get("/v1/ingest/days/2031-05-05"), 404, "NOT_FOUND")
-    problem(quiet.get("/v1/ingest/days/2031-05-05/versions/1"), 404, "NOT_FOUND")
+def test_unknown_day_is_not_found_and_its_lists_are_empty(shared_client: httpx2.Client) -> None:
+    assert "nothing is known of 2031-05-05" in problem(
+        shared_client.get("/v1/ingest/days/2031-05-05"), 404, "NOT_FOUND"
+    )
+    problem(shared_client.get("/v1/ingest/days/2031-05-05/versions/1"), 404, "NOT_FOUND")
     for version in ("0", "-1", "x", str(2**31)):
-        problem(quiet.get(f"/v1/ingest/days/2031-05-05/versions/{version}"), 422, "INVALID_ARGUMENT")
+        problem(shared_client.get(f"/v1/ingest/days/2031-05-05/versions/{version}"), 422, "INVALID_ARGUMENT")
     for what in ("versions", "events", "notifications"):
-        assert items(quiet.get(f"/v1/ingest/days/2031-05-05/{what}")) == []
+        assert items(shared_client.get(f"/v1/ingest/days/2031-05-05/{what}")) == []
 
 
 BROKEN_CURSORS = ["x", "!", encode_cursor(1, 2, 3, 4), encode_cursor("x", "y"), encode_cursor(), "a" * 600]
@@ -391,50 +399,50 @@ UNSTORABLE_CURSOR = encode_cursor("2026-01-01T00:00:00+00:00", "\0")
 
 @pytest.mark.parametrize("cursor", [*BROKEN_CURSORS, UNSTORABLE_CURSOR])
 @pytest.mark.parametrize("path", [SESSIONS, f"{DAY}/versions", f"{DAY}/events", f"{DAY}/notifications"])
-def test_an_invalid_cursor_is_refused(cursor: str, path: str, quiet: httpx2.Client) -> None:
-    problem(quiet.get(path, params={"next": cursor}), 422, "INVALID_ARGUMENT")
+def test_an_invalid_cursor_is_refused(cursor: str, path: str, shared_client: httpx2.Client) -> None:
+    problem(shared_client.get(path, params={"next": cursor}), 422, "INVALID_ARGUMENT")
 
 
-def test_an_administrator_acts_for_a_person_and_nobody_else_does(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    key = made(anna.post(SESSIONS))["id"]
+def test_only_an_administrator_may_act_for_another_user(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    key = created(anna.post(SESSIONS))["id"]
     admin, org, bo = env.org(["admin"]), env.org(), env.person("bo")
     for_anna = {"Duly-User": "anna"}
-    assert shown(admin.get(f"{SESSIONS}/{key}", headers=for_anna))["user_id"] == 42
-    assert made(admin.post(SESSIONS, headers=for_anna))["user_id"] == 42
+    assert ok_body(admin.get(f"{SESSIONS}/{key}", headers=for_anna))["user_id"] == 42
+    assert created(admin.post(SESSIONS, headers=for_anna))["user_id"] == 42
     assert "days belong to a person" in problem(admin.get(SESSIONS), 403, "FORBIDDEN")
     assert "days belong to a person" in problem(org.post(SESSIONS), 403, "FORBIDDEN")
     for caller in (org, bo):
         assert "for administrators" in problem(caller.get(SESSIONS, headers=for_anna), 403, "FORBIDDEN")
-    words = problem(admin.get(SESSIONS, headers={"Duly-User": "nobody-here"}), 404, "NOT_FOUND")
-    assert "duly users create nobody-here --telegram-id" in words
+    message = problem(admin.get(SESSIONS, headers={"Duly-User": "nobody-here"}), 404, "NOT_FOUND")
+    assert "duly users create nobody-here --telegram-id" in message
 
 
-def test_a_person_without_a_telegram_id_hears_how_to_get_one(env: ApiEnvironment) -> None:
+def test_user_without_a_telegram_id_gets_the_command_that_sets_it(env: ApiEnvironment) -> None:
     cia = env.person("cia")
     for answer in (cia.get(SESSIONS), cia.post(SESSIONS), cia.get(DAY), cia.get(f"{SESSIONS}/{uuid4()}")):
         assert "duly users set cia --telegram-id N" in problem(answer, 403, "FORBIDDEN")
     as_owner(env.database, lambda pool: change_user(pool, "cia", telegram_id=77))
-    assert made(cia.post(SESSIONS))["user_id"] == 77
+    assert created(cia.post(SESSIONS))["user_id"] == 77
 
 
-def test_who_sits_at_this_machine_says_for_whom(database: str) -> None:
-    with opened(database) as env, client_for(env.address) as neighbour:
+def test_keyless_loopback_caller_must_send_the_duly_user_header(database: str) -> None:
+    with opened(database) as env, client_for(env.address) as local_client:
         env.admin.execute("insert into \"user\".users (uid, telegram_id) values ('anna', 42)")
-        assert made(neighbour.post(SESSIONS, headers={"Duly-User": "anna"}))["user_id"] == 42
-        problem(neighbour.post(SESSIONS), 403, "FORBIDDEN")
+        assert created(local_client.post(SESSIONS, headers={"Duly-User": "anna"}))["user_id"] == 42
+        problem(local_client.post(SESSIONS), 403, "FORBIDDEN")
 
 
 EVENING = {"start": "18:00", "end": "20:00", "title": "Anna Svensson • Städning", "address": "Storgatan 12 B, Göteborg"}
 
 
 def test_a_day_given_as_data_becomes_versions_events_and_messages(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    first = made(anna.post(SESSIONS, json=day(MORNING)))
+    first = created(anna.post(SESSIONS, json=day(MORNING)))
     assert (first["user_id"], first["starts"]) == (42, 0)
     assert first["closed_at"] is not None
     assert env.work() == 1
-    second = made(anna.post(SESSIONS, json=day({**MORNING, "start": "11:00"}, EVENING, source="app")))
+    second = created(anna.post(SESSIONS, json=day({**MORNING, "start": "11:00"}, EVENING, source="app")))
     assert env.work() == 1
-    seen = shown(anna.get(f"{SESSIONS}/{second['id']}"))
+    seen = ok_body(anna.get(f"{SESSIONS}/{second['id']}"))
     assert (seen["state"], seen["error"], seen["starts"], seen["images"]) == ("done", None, 1, [])
     assert seen["result"] == {
         "outcome": "changed",
@@ -444,16 +452,16 @@ def test_a_day_given_as_data_becomes_versions_events_and_messages(env: ApiEnviro
         "events": 2,
         "notifications": 2,
     }
-    known = shown(anna.get(DAY))
+    known = ok_body(anna.get(DAY))
     assert (known["user_id"], known["schedule_date"], known["current_version"]) == (42, "2026-02-10", 2)
     assert [shift["start"] for shift in known["snapshot_payload"]] == ["11:00", "18:00"]
     assert known["source_session_id"] == second["id"]
     versions = items(anna.get(f"{DAY}/versions"))
     assert [(each["version"], each["session_id"]) for each in versions] == [(1, first["id"]), (2, second["id"])]
     assert versions[0].keys() == {"version", "session_id", "payload_hash", "created_at"}
-    whole = shown(anna.get(f"{DAY}/versions/2"))
-    assert {**whole, "payload": None} == {**versions[1], "payload": None}
-    assert (whole["payload"]["source"], len(whole["payload"]["entries"])) == ("app", 2)
+    all_items = ok_body(anna.get(f"{DAY}/versions/2"))
+    assert {**all_items, "payload": None} == {**versions[1], "payload": None}
+    assert (all_items["payload"]["source"], len(all_items["payload"]["entries"])) == ("app", 2)
     events = items(anna.get(f"{DAY}/events"))
     assert [(each["seq"], each["event_type"], each["source_session_id"]) for each in events] == [
         (1, "shift_added", first["id"]),
@@ -465,14 +473,14 @@ def test_a_day_given_as_data_becomes_versions_events_and_messages(env: ApiEnviro
         "10:00",
         "11:00",
     )
-    told = items(anna.get(f"{DAY}/notifications"))
-    assert [each["message"] for each in told] == [
+    notifications = items(anna.get(f"{DAY}/notifications"))
+    assert [each["message"] for each in notifications] == [
         "New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Cleaning, Billdal.",
         "The 10:00 shift on 2026-02-10 now starts at 11:00.",
         "New shift on 2026-02-10: 18:00\N{EN DASH}20:00, Anna Svensson • Städning, Storgatan 12B, Göteborg.",
     ]
-    assert {(each["status"], each["sent_at"]) for each in told} == {("pending", None)}
-    assert [each["event_ids"] for each in told] == [[each["event_id"]] for each in events]
+    assert {(each["status"], each["sent_at"]) for each in notifications} == {("pending", None)}
+    assert [each["event_ids"] for each in notifications] == [[each["event_id"]] for each in events]
     log = items(anna.get(f"{SESSIONS}/{second['id']}/timeline"))
     assert [(each["seq"], each["prev_status"], each["next_status"]) for each in log] == [
         (1, None, "pending"),
@@ -482,32 +490,32 @@ def test_a_day_given_as_data_becomes_versions_events_and_messages(env: ApiEnviro
     env.verify()
 
 
-def test_the_same_day_again_changes_nothing_and_says_so(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    made(anna.post(SESSIONS, json=day(MORNING)))
+def test_unchanged_day_creates_no_version_and_reports_unchanged(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    created(anna.post(SESSIONS, json=day(MORNING)))
     assert env.work() == 1
-    last = made(anna.post(SESSIONS, json=day(MORNING)))
+    last = created(anna.post(SESSIONS, json=day(MORNING)))
     assert env.work() == 1
-    result = shown(anna.get(f"{SESSIONS}/{last['id']}"))["result"]
+    result = ok_body(anna.get(f"{SESSIONS}/{last['id']}"))["result"]
     assert (result["outcome"], result["version"], result["events"], result["notifications"]) == ("unchanged", 1, 0, 0)
-    known = shown(anna.get(DAY))
+    known = ok_body(anna.get(DAY))
     assert (known["current_version"], known["source_session_id"]) == (1, last["id"])
     assert len(items(anna.get(f"{DAY}/versions"))) == 1
     env.verify()
 
 
-def test_the_longest_names_there_may_be_are_told_too(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_names_of_maximum_length_are_processed(env: ApiEnvironment, anna: httpx2.Client) -> None:
     long = {"start": "10:00", "end": "14:00", **dict.fromkeys(("title", "location", "address"), "å" * MAX_NAME_LENGTH)}
     for entry in (long, {**long, "title": "ö" * MAX_NAME_LENGTH}, {**long, "location": "ä" * MAX_NAME_LENGTH}):
-        key = made(anna.post(SESSIONS, json=day(entry)))["id"]
+        key = created(anna.post(SESSIONS, json=day(entry)))["id"]
         assert env.work() == 1
-        assert shown(anna.get(f"{SESSIONS}/{key}"))["state"] == "done"
+        assert ok_body(anna.get(f"{SESSIONS}/{key}"))["state"] == "done"
     env.verify()
 
 
-def test_images_are_taken_in_order_cleaned_and_kept_until_the_session_is_closed(
+def test_images_are_accepted_in_order_and_cleaned_until_the_session_is_closed(
     env: ApiEnvironment, anna: httpx2.Client
 ) -> None:
-    key = made(anna.post(SESSIONS))["id"]
+    key = created(anna.post(SESSIONS))["id"]
     text = PngInfo()
     text.add_text("Comment", "SECRET")
     screen = picture(pnginfo=text)
@@ -524,29 +532,29 @@ def test_images_are_taken_in_order_cleaned_and_kept_until_the_session_is_closed(
     with Image.open(BytesIO(kept[first["r2_key"]])) as one, Image.open(BytesIO(screen)) as other:
         assert one.format == "PNG"
         assert one.tobytes() == other.tobytes()
-    seen = shown(anna.get(f"{SESSIONS}/{key}"))
+    seen = ok_body(anna.get(f"{SESSIONS}/{key}"))
     assert (seen["images"], seen["closed_at"], seen["state"]) == ([first, second, third], None, "pending")
     assert env.work() == 0  # it was not given as data
-    closed = shown(anna.post(f"{SESSIONS}/{key}/close"))
+    closed = ok_body(anna.post(f"{SESSIONS}/{key}/close"))
     assert (closed["closed_at"] is not None, len(closed["images"])) == (True, 3)
-    assert shown(anna.post(f"{SESSIONS}/{key}/close")) == closed
+    assert ok_body(anna.post(f"{SESSIONS}/{key}/close")) == closed
     assert "is closed and takes no more images" in problem(send(anna, key, screen), 409, "ILLEGAL_MOVE")
     assert len(env.images) == 3
     assert env.work("closed_at") == 1  # but a worker with a file takes that
-    assert shown(anna.get(f"{SESSIONS}/{key}"))["result"]["input"] == "fixture"
+    assert ok_body(anna.get(f"{SESSIONS}/{key}"))["result"]["input"] == "fixture"
     assert "is done and takes no more images" in problem(send(anna, key, screen), 409, "ILLEGAL_MOVE")
-    assert shown(anna.post(f"{SESSIONS}/{key}/close"))["state"] == "done"
+    assert ok_body(anna.post(f"{SESSIONS}/{key}/close"))["state"] == "done"
     env.verify()
 
 
-def test_a_session_given_as_data_takes_no_images(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    key = made(anna.post(SESSIONS, json=day(MORNING)))["id"]
+def test_session_given_as_data_accepts_no_images(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    key = created(anna.post(SESSIONS, json=day(MORNING)))["id"]
     assert "takes no more images" in problem(send(anna, key, picture()), 409, "ILLEGAL_MOVE")
     assert env.images == {}
 
 
-def test_a_session_takes_so_many_images_and_no_more(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    key = made(anna.post(SESSIONS))["id"]
+def test_session_accepts_at_most_max_images(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    key = created(anna.post(SESSIONS))["id"]
     env.admin.execute(
         "insert into schedule_ingest.capture_image (session_id, sequence, r2_key)"
         " select %s, n, 'k' || n from generate_series(1, %s) as n",
@@ -557,54 +565,52 @@ def test_a_session_takes_so_many_images_and_no_more(env: ApiEnvironment, anna: h
     assert len(env.images) == 1
 
 
-def test_the_same_day_of_two_people_is_two_days(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_days_of_two_users_are_separate(env: ApiEnvironment, anna: httpx2.Client) -> None:
     bo = env.person("bo")
     for person, entry in ((anna, MORNING), (bo, EVENING)):
-        made(person.post(SESSIONS, json=day(entry)))
+        created(person.post(SESSIONS, json=day(entry)))
     assert env.work() == 2
     for person, start in ((anna, "10:00"), (bo, "18:00")):
-        known = shown(person.get(DAY))
+        known = ok_body(person.get(DAY))
         assert (known["current_version"], [each["start"] for each in known["snapshot_payload"]]) == (1, [start])
     env.verify()
 
 
-def test_scopes_say_who_may_look_and_who_may_bring(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    key = made(anna.post(SESSIONS))["id"]
-    looks, brings, posts = (
+def test_ingest_scopes_separate_reading_from_writing(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    key = created(anna.post(SESSIONS))["id"]
+    read_client, brings, posts = (
         env.person("anna", ["ingest:read"]),
         env.person("anna", ["ingest:write"]),
         env.person("anna", ["posts:read", "posts:write"]),
     )
-    shown(looks.get(f"{SESSIONS}/{key}"))
-    assert "lacks the scope ingest:write" in problem(looks.post(SESSIONS), 403, "FORBIDDEN")
-    made(brings.post(SESSIONS))
+    ok_body(read_client.get(f"{SESSIONS}/{key}"))
+    assert "lacks the scope ingest:write" in problem(read_client.post(SESSIONS), 403, "FORBIDDEN")
+    created(brings.post(SESSIONS))
     assert "lacks the scope ingest:read" in problem(brings.get(f"{SESSIONS}/{key}"), 403, "FORBIDDEN")
     problem(posts.get(SESSIONS), 403, "FORBIDDEN")
     problem(posts.post(SESSIONS), 403, "FORBIDDEN")
-    with client_for(env.address) as nobody:
-        problem(nobody.get(SESSIONS), 401, "UNAUTHORIZED")
+    with client_for(env.address) as anonymous_client:
+        problem(anonymous_client.get(SESSIONS), 401, "UNAUTHORIZED")
 
 
-def test_one_person_who_brings_too_much_at_once_is_told_when_to_come_back(
-    env: ApiEnvironment, anna: httpx2.Client
-) -> None:
+def test_rate_limit_per_user_is_reported_with_retry_after(env: ApiEnvironment, anna: httpx2.Client) -> None:
     bo = env.person("bo")
     *answers, limited = request_until_rate_limited(lambda: anna.post(f"{SESSIONS}/{NOWHERE}/close"))
     assert len(answers) >= 120
     assert limited.headers["retry-after"] == "1"
     assert problem(limited, 429, "RATE_LIMITED")
-    made(bo.post(SESSIONS))
-    shown(anna.get(SESSIONS))
+    created(bo.post(SESSIONS))
+    ok_body(anna.get(SESSIONS))
 
 
-def test_why_a_session_failed_is_shown_to_its_person(env: ApiEnvironment, anna: httpx2.Client, tmp_path: Path) -> None:
-    key = made(anna.post(SESSIONS))["id"]
+def test_session_response_contains_its_error(env: ApiEnvironment, anna: httpx2.Client, tmp_path: Path) -> None:
+    key = created(anna.post(SESSIONS))["id"]
     added(send(anna, key, picture()))
-    shown(anna.post(f"{SESSIONS}/{key}/close"))
+    ok_body(anna.post(f"{SESSIONS}/{key}/close"))
     broken = tmp_path / "day.json"
     broken.write_text('{"schedule_date": "someday"}')
     assert env.work("closed_at", broken) == 1
-    seen = shown(anna.get(f"{SESSIONS}/{key}"))
+    seen = ok_body(anna.get(f"{SESSIONS}/{key}"))
     assert (seen["state"], seen["result"]) == ("failed", None)
     assert seen["error"].startswith("schedule_date: must be a day such as 2026-02-10")
     problem(anna.get(DAY), 404, "NOT_FOUND")

@@ -53,7 +53,7 @@ def api(admin: psycopg.Connection[Any]) -> Generator[httpx2.Client, None, None]:
 
 
 @pytest.fixture(scope="module")
-def quiet(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
+def shared_client(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
     """Return a client without a key, shared by tests that change nothing."""
     with databases.clone(worker_id) as dsn, api_on(dsn) as address, client_for(address) as client:
         yield client
@@ -67,14 +67,14 @@ async def jobs(admin: psycopg.Connection[Any]) -> AsyncGenerator[JobActions, Non
         yield JobActions(admin, worker)
 
 
-def made(api: httpx2.Client, **body: Any) -> Json:
+def create_job(api: httpx2.Client, **body: Any) -> Json:
     """Create a job."""
     answer = api.post("/v1/jobs", json={"type": "work", **body})
     assert answer.status_code == 201, answer.text
     return answer.json()
 
 
-def refused(answer: httpx2.Response, status: int, code: str) -> Json:
+def problem_of(answer: httpx2.Response, status: int, code: str) -> Json:
     """Check for a problem response with this status and code."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == MEDIA_TYPE
@@ -94,7 +94,7 @@ def events_of(api: httpx2.Client, job: Json) -> list[Json]:
 
 async def dead_letter(api: httpx2.Client, jobs: JobActions) -> Json:
     """Create a dead letter."""
-    job = made(api, max_attempts=1)
+    job = create_job(api, max_attempts=1)
     await jobs.fail(*await jobs.claim())
     return job
 
@@ -102,7 +102,7 @@ async def dead_letter(api: httpx2.Client, jobs: JobActions) -> Json:
 # Asking ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_job_is_made_once_and_the_answer_says_which(api: httpx2.Client) -> None:
+def test_repeated_post_with_a_key_creates_one_job_and_returns_200(api: httpx2.Client) -> None:
     body = {"type": "thumbnail", "payload": {"image_id": "a1"}, "key": "order:42"}
     first, second = api.post("/v1/jobs", json=body), api.post("/v1/jobs", json=body)
     assert (first.status_code, second.status_code) == (201, 200)
@@ -111,14 +111,14 @@ def test_a_job_is_made_once_and_the_answer_says_which(api: httpx2.Client) -> Non
     assert api.get(first.headers["location"]).json() == first.json()
 
 
-def test_a_key_that_stands_for_another_request_is_refused(api: httpx2.Client) -> None:
-    made(api, key="order:42")
+def test_key_used_for_another_request_is_refused(api: httpx2.Client) -> None:
+    create_job(api, key="order:42")
     again = api.post("/v1/jobs", json={"type": "work", "key": "order:42", "payload": {"other": 1}})
-    assert "order:42" in refused(again, 409, "KEY_REUSED")["detail"]
+    assert "order:42" in problem_of(again, 409, "KEY_REUSED")["detail"]
     assert len(api.get("/v1/jobs").json()["items"]) == 1
 
 
-def test_the_header_idempotency_key_is_the_same_as_the_field(api: httpx2.Client) -> None:
+def test_idempotency_key_header_equals_the_key_field(api: httpx2.Client) -> None:
     body, header = {"type": "work"}, {"Idempotency-Key": "order:42"}
     created = api.post("/v1/jobs", json=body, headers=header)
     assert (created.status_code, created.json()["idempotency_key"]) == (201, "order:42")
@@ -128,12 +128,12 @@ def test_the_header_idempotency_key_is_the_same_as_the_field(api: httpx2.Client)
     ):
         assert (again.status_code, again.json()["id"]) == (200, created.json()["id"])
     both = api.post("/v1/jobs", json={**body, "key": "order:43"}, headers=header)
-    assert "Idempotency-Key and the field key differ" in refused(both, 422, "INVALID_ARGUMENT")["detail"]
-    refused(api.post("/v1/jobs", json=body, headers={"Idempotency-Key": "k" * 256}), 422, "INVALID_ARGUMENT")
+    assert "Idempotency-Key and the field key differ" in problem_of(both, 422, "INVALID_ARGUMENT")["detail"]
+    problem_of(api.post("/v1/jobs", json=body, headers={"Idempotency-Key": "k" * 256}), 422, "INVALID_ARGUMENT")
 
 
-def test_everything_that_is_asked_for_is_in_the_row(api: httpx2.Client) -> None:
-    job = made(
+def test_every_option_of_the_request_is_stored(api: httpx2.Client) -> None:
+    job = create_job(
         api,
         type="images/thumb:v2",
         payload={"a": [1, 2.5, None, True, "ö", {"b": {}}]},
@@ -147,7 +147,7 @@ def test_everything_that_is_asked_for_is_in_the_row(api: httpx2.Client) -> None:
         retain_seconds=86400,
         requested_by="anna",
     )
-    wanted: Json = {
+    expected: Json = {
         "type": "images/thumb:v2",
         "payload": {"a": [1, 2.5, None, True, "ö", {"b": {}}]},
         "queue": "images",
@@ -168,27 +168,27 @@ def test_everything_that_is_asked_for_is_in_the_row(api: httpx2.Client) -> None:
         "result": None,
         "finished_at": None,
     }
-    assert {name: job[name] for name in wanted} == wanted
+    assert {name: job[name] for name in expected} == expected
 
 
-def test_whoever_names_another_is_named_too(api: httpx2.Client) -> None:
-    by_their_word = events_of(api, made(api, requested_by="anna"))[0]["detail_json"]
-    assert by_their_word == {"actor": "loopback", "requested_by": "anna"}
-    assert events_of(api, made(api, requested_by="loopback"))[0]["detail_json"] == {"actor": "loopback"}
+def test_event_names_actor_and_requested_by_if_they_differ(api: httpx2.Client) -> None:
+    detail = events_of(api, create_job(api, requested_by="anna"))[0]["detail_json"]
+    assert detail == {"actor": "loopback", "requested_by": "anna"}
+    assert events_of(api, create_job(api, requested_by="loopback"))[0]["detail_json"] == {"actor": "loopback"}
 
 
-def test_a_delay_is_counted_by_the_clock_of_the_database(api: httpx2.Client, admin: psycopg.Connection[Any]) -> None:
-    job = made(api, delay_seconds=31622400)
+def test_delay_is_measured_by_the_database_clock(api: httpx2.Client, admin: psycopg.Connection[Any]) -> None:
+    job = create_job(api, delay_seconds=31622400)
     asked = "select run_at - created_at = interval '366 days' from ledger.job where id = %s"
     assert admin.execute(asked, [job["id"]]).fetchone() == (True,)
 
 
-def test_times_are_told_in_utc_whatever_the_zone_of_the_server(database: str) -> None:
+def test_times_are_returned_in_utc_whatever_the_server_time_zone(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as admin:
         name = sql.Identifier(parse_address(database)["dbname"])
         admin.execute(sql.SQL("alter database {} set timezone = 'Asia/Kolkata'").format(name))
     with api_on(database) as address, client_for(address) as api:
-        job = made(api, run_at="2030-01-31T12:00:00+05:30")
+        job = create_job(api, run_at="2030-01-31T12:00:00+05:30")
         assert job["run_at"] == "2030-01-31T06:30:00Z"
         assert job["created_at"].endswith("Z")
         assert events_of(api, job)[0]["ts"].endswith("Z")
@@ -252,33 +252,33 @@ def test_times_are_told_in_utc_whatever_the_zone_of_the_server(database: str) ->
         ("prio", 5, "not permitted"),
     ],
 )
-def test_a_bad_field_is_refused_with_its_place_and_the_rule(
-    field: str, value: object, words: str, quiet: httpx2.Client
+def test_invalid_field_is_refused_with_its_location_and_rule(
+    field: str, value: object, words: str, shared_client: httpx2.Client
 ) -> None:
     body = json.dumps({"type": "work", field: value})
-    answer = quiet.post("/v1/jobs", content=body, headers=AS_JSON)
-    problem = refused(answer, 422, "INVALID_ARGUMENT")
+    answer = shared_client.post("/v1/jobs", content=body, headers=AS_JSON)
+    problem = problem_of(answer, 422, "INVALID_ARGUMENT")
     (error,) = problem["errors"]
     assert error["location"].startswith("body.")
     assert words in error["message"]
     assert problem["detail"] == f"{error['location']}: {error['message']}"
-    assert quiet.get("/v1/jobs").json()["items"] == []
+    assert shared_client.get("/v1/jobs").json()["items"] == []
 
 
-def test_a_field_whose_name_is_no_text_is_refused(quiet: httpx2.Client) -> None:
-    answer = quiet.post("/v1/jobs", content=b'{"type": "work", "\\ud800": 5}', headers=AS_JSON)
-    refused(answer, 422, "INVALID_ARGUMENT")
+def test_field_name_with_a_lone_surrogate_is_refused(shared_client: httpx2.Client) -> None:
+    answer = shared_client.post("/v1/jobs", content=b'{"type": "work", "\\ud800": 5}', headers=AS_JSON)
+    problem_of(answer, 422, "INVALID_ARGUMENT")
 
 
-def test_a_time_and_a_delay_contradict_each_other(quiet: httpx2.Client) -> None:
+def test_run_at_together_with_delay_is_refused(shared_client: httpx2.Client) -> None:
     body = {"type": "work", "run_at": "2030-01-01T00:00:00Z", "delay_seconds": 1}
-    problem = refused(quiet.post("/v1/jobs", json=body), 422, "INVALID_ARGUMENT")
+    problem = problem_of(shared_client.post("/v1/jobs", json=body), 422, "INVALID_ARGUMENT")
     assert "exclude each other" in problem["detail"]
 
 
-def test_all_that_is_wrong_is_told_at_once_and_not_repeated(quiet: httpx2.Client) -> None:
+def test_validation_lists_all_errors_at_once_without_echoing_values(shared_client: httpx2.Client) -> None:
     body = {"priority": 1000, "queue": "hunter2 hunter2", **{f"x{n}": "hunter2" for n in range(50)}}
-    problem = refused(quiet.post("/v1/jobs", json=body), 422, "INVALID_ARGUMENT")
+    problem = problem_of(shared_client.post("/v1/jobs", json=body), 422, "INVALID_ARGUMENT")
     assert {error["location"] for error in problem["errors"][:3]} == {"body.type", "body.queue", "body.priority"}
     assert len(problem["errors"]) == 20
     assert "(and 52 more)" in problem["detail"]
@@ -287,9 +287,9 @@ def test_all_that_is_wrong_is_told_at_once_and_not_repeated(quiet: httpx2.Client
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 @pytest.mark.parametrize("body", ['{"type": "work", "payload": {"a": %s}}', '{"type": "work", "delay_seconds": %s}'])
-def test_what_is_not_a_number_is_refused(number: str, body: str, quiet: httpx2.Client) -> None:
-    answer = quiet.post("/v1/jobs", content=body % number, headers=AS_JSON)
-    assert "finite" in refused(answer, 422, "INVALID_ARGUMENT")["detail"]
+def test_non_finite_number_is_refused(number: str, body: str, shared_client: httpx2.Client) -> None:
+    answer = shared_client.post("/v1/jobs", content=body % number, headers=AS_JSON)
+    assert "finite" in problem_of(answer, 422, "INVALID_ARGUMENT")["detail"]
 
 
 def nested(levels: int) -> Json:
@@ -297,13 +297,13 @@ def nested(levels: int) -> Json:
     return {"a": nested(levels - 1)} if levels > 1 else {}
 
 
-def test_a_payload_may_have_64_levels(api: httpx2.Client) -> None:
-    assert made(api, payload=nested(64))["payload"] == nested(64)
+def test_payload_depth_is_limited_to_64_levels(api: httpx2.Client) -> None:
+    assert create_job(api, payload=nested(64))["payload"] == nested(64)
     answer = api.post("/v1/jobs", json={"type": "work", "payload": nested(65)})
-    assert "more than 64 levels" in refused(answer, 422, "INVALID_ARGUMENT")["detail"]
+    assert "more than 64 levels" in problem_of(answer, 422, "INVALID_ARGUMENT")["detail"]
 
 
-def test_a_payload_may_have_a_mebibyte_however_it_is_written(api: httpx2.Client) -> None:
+def test_payload_size_is_limited_to_1_mib_independent_of_escaping(api: httpx2.Client) -> None:
     rest = MAX_BYTES - len(canonical_bytes({"a": ""})) - 60  # jsonb counts a few bytes more than the text has
     payload = {"a": "ö" * (rest // 2)}
     escaped = json.dumps({"type": "work", "payload": payload})
@@ -312,12 +312,12 @@ def test_a_payload_may_have_a_mebibyte_however_it_is_written(api: httpx2.Client)
     assert answer.status_code == 201
     assert api.get(answer.headers["location"]).json()["payload"] == payload
     answer = api.post("/v1/jobs", json={"type": "work", "payload": {"a": "ö" * (MAX_BYTES // 2)}})
-    assert f"limit of {MAX_BYTES} bytes" in refused(answer, 422, "INVALID_ARGUMENT")["detail"]
+    assert f"limit of {MAX_BYTES} bytes" in problem_of(answer, 422, "INVALID_ARGUMENT")["detail"]
 
 
-def test_a_payload_that_grows_in_the_database_is_refused_with_the_rule(quiet: httpx2.Client) -> None:
-    answer = quiet.post("/v1/jobs", json={"type": "work", "payload": {"a": [1] * 200_000}})
-    problem = refused(answer, 422, "INVALID_ARGUMENT")
+def test_payload_too_large_as_jsonb_is_refused_without_naming_the_constraint(shared_client: httpx2.Client) -> None:
+    answer = shared_client.post("/v1/jobs", json={"type": "work", "payload": {"a": [1] * 200_000}})
+    problem = problem_of(answer, 422, "INVALID_ARGUMENT")
     assert "payload" in problem["detail"]
     assert "ck_job" not in problem["detail"]
 
@@ -341,34 +341,34 @@ def test_a_payload_that_grows_in_the_database_is_refused_with_the_rule(quiet: ht
         (b"null", "JSON object"),
     ],
 )
-def test_a_body_that_is_no_object_is_refused(content: bytes, words: str, quiet: httpx2.Client) -> None:
-    answer = quiet.post("/v1/jobs", content=content, headers=AS_JSON)
-    problem = refused(answer, 422, "INVALID_ARGUMENT")
+def test_body_that_is_not_a_json_object_is_refused(content: bytes, words: str, shared_client: httpx2.Client) -> None:
+    answer = shared_client.post("/v1/jobs", content=content, headers=AS_JSON)
+    problem = problem_of(answer, 422, "INVALID_ARGUMENT")
     assert problem["errors"][0]["location"] == "body"
     assert words in problem["detail"] + problem["errors"][0]["message"]
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
-def test_a_body_that_does_not_say_it_is_json_is_not_read_as_json(kind: str | None, quiet: httpx2.Client) -> None:
-    headers = {"Content-Type": kind} if kind else {}
-    answer = quiet.post("/v1/jobs", content=b'{"type": "work"}', headers=headers)
-    assert "Content-Type: application/json" in refused(answer, 422, "INVALID_ARGUMENT")["detail"]
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", None])
+def test_body_without_a_json_content_type_is_refused(content_type: str | None, shared_client: httpx2.Client) -> None:
+    headers = {"Content-Type": content_type} if content_type else {}
+    answer = shared_client.post("/v1/jobs", content=b'{"type": "work"}', headers=headers)
+    assert "Content-Type: application/json" in problem_of(answer, 422, "INVALID_ARGUMENT")["detail"]
 
 
-def test_a_body_that_does_not_say_how_long_it_is_is_cut_off(quiet: httpx2.Client) -> None:
+def test_body_without_content_length_is_limited_while_reading(shared_client: httpx2.Client) -> None:
     def parts() -> Iterator[bytes]:
         for _ in range(8):
             yield b" " * (MAX_BODY_BYTES // 4)
 
     headers = AS_JSON
-    answer = quiet.post("/v1/jobs", content=parts(), headers=headers)
+    answer = shared_client.post("/v1/jobs", content=parts(), headers=headers)
     assert "transfer-encoding" in answer.request.headers
-    refused(answer, 413, "TOO_LARGE")
-    answer = quiet.post(f"/v1/jobs/{NOWHERE}/retry", content=parts(), headers=headers)
-    refused(answer, 413, "TOO_LARGE")
+    problem_of(answer, 413, "TOO_LARGE")
+    answer = shared_client.post(f"/v1/jobs/{NOWHERE}/retry", content=parts(), headers=headers)
+    problem_of(answer, 413, "TOO_LARGE")
 
 
-def test_a_body_in_parts_is_read_whole(api: httpx2.Client) -> None:
+def test_chunked_body_is_read_completely(api: httpx2.Client) -> None:
     parts = iter([b'{"type"', b': "work"', b"}"])
     answer = api.post("/v1/jobs", content=parts, headers=AS_JSON)
     assert answer.status_code == 201
@@ -377,10 +377,10 @@ def test_a_body_in_parts_is_read_whole(api: httpx2.Client) -> None:
 # Looking --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_list_is_walked_page_by_page_and_nothing_comes_twice(api: httpx2.Client) -> None:
-    jobs = [made(api, payload={"nth": nth})["id"] for nth in range(5)]
+def test_jobs_are_listed_in_pages_without_duplicates(api: httpx2.Client) -> None:
+    jobs = [create_job(api, payload={"nth": nth})["id"] for nth in range(5)]
     first = api.get("/v1/jobs", params={"limit": 2}).json()
-    made(api)  # at the front, where it moves nothing
+    create_job(api)  # at the front, where it moves nothing
     second = api.get("/v1/jobs", params={"limit": 2, "next": first["next"]}).json()
     third = api.get("/v1/jobs", params={"limit": 2, "next": second["next"]}).json()
     assert [job["id"] for page in (first, second, third) for job in page["items"]] == jobs[::-1]
@@ -388,9 +388,9 @@ def test_a_list_is_walked_page_by_page_and_nothing_comes_twice(api: httpx2.Clien
     assert not {"payload", "result"} & first["items"][0].keys()
 
 
-async def test_a_list_can_be_narrowed(api: httpx2.Client, jobs: JobActions) -> None:
+async def test_job_list_can_be_filtered(api: httpx2.Client, jobs: JobActions) -> None:
     dead = await dead_letter(api, jobs)
-    waiting = made(api, type="mail", queue="slow")
+    waiting = create_job(api, type="mail", queue="slow")
     ended = api.get(f"/v1/jobs/{dead['id']}").json()["finished_at"]
 
     def found(**filters: str) -> list[str]:
@@ -427,18 +427,18 @@ async def test_a_list_can_be_narrowed(api: httpx2.Client, jobs: JobActions) -> N
         ("next=WzEsMl0", "invalid cursor"),
     ],
 )
-def test_a_bad_question_is_refused(query: str, words: str, quiet: httpx2.Client) -> None:
-    assert words in refused(quiet.get(f"/v1/jobs?{query}"), 422, "INVALID_ARGUMENT")["detail"]
+def test_invalid_query_parameter_is_refused(query: str, words: str, shared_client: httpx2.Client) -> None:
+    assert words in problem_of(shared_client.get(f"/v1/jobs?{query}"), 422, "INVALID_ARGUMENT")["detail"]
 
 
 @pytest.mark.parametrize("seconds", ["", "+00:00:00.000001", "+23:59", "-23:59"])
 @pytest.mark.parametrize("year", ["0001", "2030", "9999"])
-def test_a_place_that_we_never_gave_leads_nowhere(year: str, seconds: str, quiet: httpx2.Client) -> None:
+def test_unissued_cursor_gives_an_empty_page(year: str, seconds: str, shared_client: httpx2.Client) -> None:
     cursor = encode_cursor(f"{year}-12-31T00:00:00{seconds}", str(NOWHERE))
-    assert quiet.get("/v1/jobs", params={"next": cursor}).json() == {"items": [], "next": None}
+    assert shared_client.get("/v1/jobs", params={"next": cursor}).json() == {"items": [], "next": None}
 
 
-async def test_a_log_is_walked_page_by_page(api: httpx2.Client, jobs: JobActions) -> None:
+async def test_events_are_listed_in_pages(api: httpx2.Client, jobs: JobActions) -> None:
     job = await dead_letter(api, jobs)
     path = f"/v1/jobs/{job['id']}/events"
     first = api.get(path, params={"limit": 3}).json()
@@ -450,25 +450,25 @@ async def test_a_log_is_walked_page_by_page(api: httpx2.Client, jobs: JobActions
     assert events[0]["detail_json"] == {"actor": "loopback"}
     assert events[2]["detail_json"]["code"] == "OOPS"
     assert rest["next"] is None
-    refused(api.get(path, params={"next": "WyJ4Il0"}), 422, "INVALID_ARGUMENT")
-    refused(api.get(path, params={"type": "work"}), 422, "INVALID_ARGUMENT")
+    problem_of(api.get(path, params={"next": "WyJ4Il0"}), 422, "INVALID_ARGUMENT")
+    problem_of(api.get(path, params={"type": "work"}), 422, "INVALID_ARGUMENT")
 
 
 # Steering -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_waiting_job_is_cancelled_at_once_and_an_ended_one_refuses(api: httpx2.Client) -> None:
-    job = made(api)
+def test_cancel_ends_a_queued_job_at_once_and_refuses_a_finished_one(api: httpx2.Client) -> None:
+    job = create_job(api)
     cancelled = api.post(f"/v1/jobs/{job['id']}/cancel")
     assert (cancelled.status_code, cancelled.json()["status"]) == (200, "canceled")
     assert cancelled.json()["finished_at"]
     assert events_of(api, job)[-1]["detail_json"] == {"actor": "loopback", "reason": "cancel_requested"}
-    again = refused(api.post(f"/v1/jobs/{job['id']}/cancel"), 409, "ILLEGAL_MOVE")
+    again = problem_of(api.post(f"/v1/jobs/{job['id']}/cancel"), 409, "ILLEGAL_MOVE")
     assert "is canceled" in again["detail"]
 
 
-async def test_a_running_job_is_asked_to_stop_or_stopped_now(api: httpx2.Client, jobs: JobActions) -> None:
-    job = made(api)
+async def test_cancel_of_a_running_job_requests_a_stop_or_ends_it_now(api: httpx2.Client, jobs: JobActions) -> None:
+    job = create_job(api)
     await jobs.claim()
     asked = api.post(f"/v1/jobs/{job['id']}/cancel", json={}).json()
     assert asked["status"] == "running"
@@ -480,34 +480,36 @@ async def test_a_running_job_is_asked_to_stop_or_stopped_now(api: httpx2.Client,
     jobs.verify()
 
 
-def test_a_canceled_jobs_key_is_released_where_that_is_asked_for(api: httpx2.Client) -> None:
-    job = made(api, key="order:42")
+def test_cancel_with_release_key_releases_the_key_of_a_canceled_job(api: httpx2.Client) -> None:
+    job = create_job(api, key="order:42")
     api.post(f"/v1/jobs/{job['id']}/cancel")
-    taken = refused(
+    conflict = problem_of(
         api.post("/v1/jobs", json={"type": "work", "key": "order:42", "queue": "images"}), 409, "KEY_REUSED"
     )
-    assert f"already belongs to job {job['id']} (canceled), asked for with queue default, not images" in taken["detail"]
+    assert (
+        f"already belongs to job {job['id']} (canceled), asked for with queue default, not images" in conflict["detail"]
+    )
     released = api.post(f"/v1/jobs/{job['id']}/cancel", json={"release_key": True})
     assert (released.status_code, released.json()["idempotency_key"]) == (200, None)
-    told = {"actor": "loopback", "reason": "key_released", "released_key": "order:42"}
-    assert events_of(api, job)[-1]["detail_json"] == told
+    expected_detail = {"actor": "loopback", "reason": "key_released", "released_key": "order:42"}
+    assert events_of(api, job)[-1]["detail_json"] == expected_detail
     assert api.post("/v1/jobs", json={"type": "work", "key": "order:42", "queue": "images"}).status_code == 201
 
 
 @pytest.mark.parametrize("body", [{"now": "yes"}, {"now": 1}, {"force": True}, {"release_key": 1}, [], "now"])
-def test_a_cancel_that_is_badly_said_cancels_nothing(body: object, api: httpx2.Client) -> None:
-    job = made(api)
-    refused(api.post(f"/v1/jobs/{job['id']}/cancel", json=body), 422, "INVALID_ARGUMENT")
+def test_invalid_cancel_body_is_refused_and_cancels_nothing(body: object, api: httpx2.Client) -> None:
+    job = create_job(api)
+    problem_of(api.post(f"/v1/jobs/{job['id']}/cancel", json=body), 422, "INVALID_ARGUMENT")
     assert api.get(f"/v1/jobs/{job['id']}").json()["status"] == "queued"
 
 
-async def test_a_dead_letter_waits_again_and_nothing_else_does(api: httpx2.Client, jobs: JobActions) -> None:
+async def test_retry_requeues_only_a_dead_letter(api: httpx2.Client, jobs: JobActions) -> None:
     job = await dead_letter(api, jobs)
     assert api.get(f"/v1/jobs/{job['id']}").json()["last_error_code"] == "OOPS"
     retried = api.post(f"/v1/jobs/{job['id']}/retry")
     assert (retried.status_code, retried.json()["status"], retried.json()["starts"]) == (200, "queued", 0)
     assert events_of(api, job)[-1]["detail_json"] == {"actor": "loopback", "reason": "redriven"}
-    again = refused(api.post(f"/v1/jobs/{job['id']}/retry"), 409, "ILLEGAL_MOVE")
+    again = problem_of(api.post(f"/v1/jobs/{job['id']}/retry"), 409, "ILLEGAL_MOVE")
     assert "it is no dead letter" in again["detail"]
     jobs.verify()
 
@@ -519,15 +521,15 @@ ROUTES = [("GET", ""), ("GET", "/events"), ("POST", "/cancel"), ("POST", "/retry
 
 
 @pytest.mark.parametrize(("verb", "rest"), ROUTES)
-def test_a_job_that_is_not_there_is_not_found(verb: str, rest: str, quiet: httpx2.Client) -> None:
-    problem = refused(quiet.request(verb, f"/v1/jobs/{NOWHERE}{rest}"), 404, "NOT_FOUND")
+def test_unknown_job_is_not_found(verb: str, rest: str, shared_client: httpx2.Client) -> None:
+    problem = problem_of(shared_client.request(verb, f"/v1/jobs/{NOWHERE}{rest}"), 404, "NOT_FOUND")
     assert problem["detail"] == f"there is no job {NOWHERE}"
-    refused(quiet.request(verb, f"/v1/jobs/nonsense{rest}"), 422, "INVALID_ARGUMENT")
+    problem_of(shared_client.request(verb, f"/v1/jobs/nonsense{rest}"), 422, "INVALID_ARGUMENT")
 
 
 @pytest.mark.parametrize("path", ["/", "/v1", "/v1/jobs/", "/v1/nothing", f"/v1/jobs/{NOWHERE}/", "/docs", "/v1%00"])
-def test_an_address_that_is_not_there_is_not_found(path: str, quiet: httpx2.Client) -> None:
-    assert "/openapi.json" in refused(quiet.get(path), 404, "NOT_FOUND")["detail"]
+def test_unknown_path_is_not_found(path: str, shared_client: httpx2.Client) -> None:
+    assert "/openapi.json" in problem_of(shared_client.get(path), 404, "NOT_FOUND")["detail"]
 
 
 @pytest.mark.parametrize(
@@ -539,45 +541,47 @@ def test_an_address_that_is_not_there_is_not_found(path: str, quiet: httpx2.Clie
         ("POST", "/healthz", "GET"),
     ],
 )
-def test_a_wrong_verb_is_answered_with_the_right_ones(verb: str, path: str, allowed: str, quiet: httpx2.Client) -> None:
-    answer = quiet.request(verb, path)
-    refused(answer, 405, "METHOD_NOT_ALLOWED")
+def test_wrong_method_is_refused_with_the_allowed_methods(
+    verb: str, path: str, allowed: str, shared_client: httpx2.Client
+) -> None:
+    answer = shared_client.request(verb, path)
+    problem_of(answer, 405, "METHOD_NOT_ALLOWED")
     assert set(answer.headers["allow"].split(", ")) <= set(allowed.split(", "))
 
 
-@pytest.mark.lawless
-def test_a_database_without_our_tables_is_told_without_details(api: httpx2.Client, admin: Any) -> None:
+@pytest.mark.breaks_invariants
+def test_database_without_tables_is_reported_as_not_migrated_without_details(api: httpx2.Client, admin: Any) -> None:
     admin.execute("alter table ledger.job rename to somewhere")
-    problem = refused(api.get("/v1/jobs"), 500, "NOT_MIGRATED")
+    problem = problem_of(api.get("/v1/jobs"), 500, "NOT_MIGRATED")
     assert "ledger" not in problem["detail"]
 
 
-def test_a_mistake_of_ours_is_told_without_its_insides(api: httpx2.Client, admin: Any) -> None:
+def test_unexpected_error_is_reported_without_internals(api: httpx2.Client, admin: Any) -> None:
     admin.execute("revoke select on ledger.job from duly_api")
-    problem = refused(api.get("/v1/jobs"), 500, "UNEXPECTED")
+    problem = problem_of(api.get("/v1/jobs"), 500, "UNEXPECTED")
     assert "job" not in json.dumps(problem)
     assert api.get("/healthz").status_code == 200
 
 
-def test_a_login_that_is_somebody_else_acts_as_the_api(admin: psycopg.Connection[Any]) -> None:
+def test_api_sets_its_role_for_a_more_privileged_login(admin: psycopg.Connection[Any]) -> None:
     admin.execute("select ledger.enqueue(org => %s, type => 'theirs')", [uuid4()])
     with (
         temporary_object_store() as images,
         running(build_app(Settings(), admin.info.dsn, images, role=Names().api)) as address,
         client_for(address) as api,
     ):
-        job = made(api)
+        job = create_job(api)
         assert [each["id"] for each in api.get("/v1/jobs").json()["items"]] == [job["id"]]
     with (
         temporary_object_store() as images,
         running(build_app(Settings(), admin.info.dsn, images, role="nobody_here")) as address,
         client_for(address) as api,
     ):
-        assert "nobody_here" not in refused(api.get("/v1/jobs"), 500, "NOT_MIGRATED")["detail"]
+        assert "nobody_here" not in problem_of(api.get("/v1/jobs"), 500, "NOT_MIGRATED")["detail"]
 
 
-def test_what_is_not_said_is_as_the_table_has_it(api: httpx2.Client, admin: psycopg.Connection[Any]) -> None:
-    job = made(api)
+def test_omitted_fields_get_the_defaults_of_the_database(api: httpx2.Client, admin: psycopg.Connection[Any]) -> None:
+    job = create_job(api)
     plain = admin.execute("select id from ledger.enqueue(org => %s, type => 'work')", [DEFAULT_ORG]).fetchone()
     asked = (
         "select payload, queue, priority, max_attempts, backoff_policy, backoff_base_seconds, backoff_cap_seconds,"
@@ -589,8 +593,8 @@ def test_what_is_not_said_is_as_the_table_has_it(api: httpx2.Client, admin: psyc
     assert job["requested_by"] == "loopback"
 
 
-async def test_a_result_is_shown_as_the_handler_left_it(api: httpx2.Client, jobs: JobActions) -> None:
-    job = made(api)
+async def test_result_is_returned_as_the_handler_stored_it(api: httpx2.Client, jobs: JobActions) -> None:
+    job = create_job(api)
     await repository.settle_done(jobs.worker, await jobs.claim(), [["any", {"json": 1.5}]])
     shown = api.get(f"/v1/jobs/{job['id']}").json()
     assert (shown["status"], shown["result"]) == ("succeeded", ["any", {"json": 1.5}])

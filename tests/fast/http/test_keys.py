@@ -32,7 +32,7 @@ def api(database: str) -> Generator[httpx2.Client, None, None]:
 
 
 @pytest.fixture(scope="module")
-def quiet(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
+def shared_client(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
     """Return a client without a key, shared by tests that change nothing."""
     with databases.clone(worker_id) as dsn, api_on(dsn) as address, client_for(address) as client:
         yield client
@@ -53,7 +53,7 @@ def bearer(secret: str) -> dict[str, str]:
 # Without a key --------------------------------------------------------------------------------------------------------
 
 
-def test_without_any_key_this_machine_acts_for_the_default_org(api: httpx2.Client) -> None:
+def test_without_keys_a_loopback_request_acts_for_the_default_org(api: httpx2.Client) -> None:
     job = api.post("/v1/jobs", json=JOB).json()
     assert (job["org_id"], job["requested_by"]) == (str(DEFAULT_ORG), "loopback")
 
@@ -69,8 +69,10 @@ def test_without_any_key_this_machine_acts_for_the_default_org(api: httpx2.Clien
         {"Host": "localhost:8420", "Origin": "http://localhost:8420"},
     ],
 )
-def test_a_neighbour_may_call_this_machine_by_its_names(headers: Mapping[str, str], quiet: httpx2.Client) -> None:
-    assert quiet.get("/v1/jobs", headers=headers).status_code == 200
+def test_loopback_request_may_use_any_loopback_host_name(
+    headers: Mapping[str, str], shared_client: httpx2.Client
+) -> None:
+    assert shared_client.get("/v1/jobs", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -96,14 +98,16 @@ def test_a_neighbour_may_call_this_machine_by_its_names(headers: Mapping[str, st
         {"X-Real-IP": "127.0.0.1"},
     ],
 )
-def test_a_stranger_who_comes_through_a_browser_or_a_proxy_needs_a_key(
-    headers: Mapping[str, str], quiet: httpx2.Client
+def test_loopback_request_with_a_foreign_host_or_proxy_header_needs_a_key(
+    headers: Mapping[str, str], shared_client: httpx2.Client
 ) -> None:
-    assert "duly keys create" in is_refused(quiet.get("/v1/jobs", headers=headers), 401, "UNAUTHORIZED")
+    assert "duly keys create" in is_refused(shared_client.get("/v1/jobs", headers=headers), 401, "UNAUTHORIZED")
 
 
 @pytest.fixture
-async def asked_from(database: str, request: pytest.FixtureRequest) -> AsyncGenerator[httpx2.AsyncClient, None]:
+async def client_from_address(
+    database: str, request: pytest.FixtureRequest
+) -> AsyncGenerator[httpx2.AsyncClient, None]:
     """Return a client with a foreign address, which calls the application by ASGI."""
     with temporary_object_store() as objects:
         app = build_app(Settings(), make_conninfo(database, user=Names().api), objects)
@@ -118,17 +122,21 @@ async def asked_from(database: str, request: pytest.FixtureRequest) -> AsyncGene
             yield client
 
 
-@pytest.mark.parametrize("asked_from", ["192.0.2.1", "10.0.0.1", "::ffff:192.0.2.1", "fe80::1", "unix"], indirect=True)
-async def test_another_machine_needs_a_key_whatever_it_says(asked_from: httpx2.AsyncClient) -> None:
-    is_refused(await asked_from.get("/v1/jobs"), 401, "UNAUTHORIZED")
+@pytest.mark.parametrize(
+    "client_from_address", ["192.0.2.1", "10.0.0.1", "::ffff:192.0.2.1", "fe80::1", "unix"], indirect=True
+)
+async def test_request_from_another_address_needs_a_key(client_from_address: httpx2.AsyncClient) -> None:
+    is_refused(await client_from_address.get("/v1/jobs"), 401, "UNAUTHORIZED")
 
 
-@pytest.mark.parametrize("asked_from", ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"], indirect=True)
-async def test_this_machine_has_several_addresses(asked_from: httpx2.AsyncClient) -> None:
-    assert (await asked_from.get("/v1/jobs")).status_code == 200
+@pytest.mark.parametrize("client_from_address", ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"], indirect=True)
+async def test_every_loopback_address_is_accepted_without_a_key(client_from_address: httpx2.AsyncClient) -> None:
+    assert (await client_from_address.get("/v1/jobs")).status_code == 200
 
 
-def test_the_first_key_locks_the_door_at_once_and_for_good(database: str, api: httpx2.Client) -> None:
+def test_after_the_first_key_every_request_needs_a_key_even_once_it_is_revoked(
+    database: str, api: httpx2.Client
+) -> None:
     assert api.get("/v1/jobs").status_code == 200
     key = key_for(database, "acme")
     assert "API key missing" in is_refused(api.get("/v1/jobs"), 401, "UNAUTHORIZED")
@@ -140,11 +148,11 @@ def test_the_first_key_locks_the_door_at_once_and_for_good(database: str, api: h
         is_refused(later.get("/v1/jobs"), 401, "UNAUTHORIZED")
 
 
-def test_a_wrong_key_is_refused_even_where_none_is_needed(api: httpx2.Client) -> None:
+def test_wrong_key_is_refused_even_where_no_key_is_required(api: httpx2.Client) -> None:
     is_refused(api.get("/v1/jobs", headers=bearer(new_secret())), 401, "UNAUTHORIZED")
 
 
-def test_who_asks_is_known_before_the_body_is_read(database: str, api: httpx2.Client) -> None:
+def test_authentication_precedes_parsing_of_the_body(database: str, api: httpx2.Client) -> None:
     key_for(database, "acme")
     as_json = {"Content-Type": "application/json"}
     is_refused(api.post("/v1/jobs", content=b"{", headers=as_json), 401, "UNAUTHORIZED")
@@ -154,7 +162,7 @@ READS = [("GET", "/v1/jobs"), ("GET", "/v1/jobs/{id}"), ("GET", "/v1/jobs/{id}/e
 WRITES = [("POST", "/v1/jobs"), ("POST", "/v1/jobs/{id}/cancel"), ("POST", "/v1/jobs/{id}/retry")]
 
 
-def test_a_key_does_what_its_scopes_say_and_no_more(database: str, api: httpx2.Client) -> None:
+def test_key_permits_only_what_its_scopes_allow(database: str, api: httpx2.Client) -> None:
     secrets = {scope: key_for(database, "acme", [scope]).secret for scope in (*ALL, "admin", "posts:write")}
     job = api.post("/v1/jobs", json=JOB, headers=bearer(secrets["admin"])).json()
 
@@ -171,27 +179,27 @@ def test_a_key_does_what_its_scopes_say_and_no_more(database: str, api: httpx2.C
     assert answers("ledger:read", WRITES) == answers("ledger:write", READS) == {403}
     assert answers("posts:write", READS + WRITES) == {403}
     assert api.get(f"/v1/jobs/{job['id']}", headers=bearer(secrets["admin"])).json()["status"] == "queued"
-    words = is_refused(api.post("/v1/jobs", json=JOB, headers=bearer(secrets["ledger:read"])), 403, "FORBIDDEN")
-    assert "--scope ledger:write" in words
+    detail = is_refused(api.post("/v1/jobs", json=JOB, headers=bearer(secrets["ledger:read"])), 403, "FORBIDDEN")
+    assert "--scope ledger:write" in detail
     assert not answers("ledger:write", WRITES) & {401, 403}
     assert not answers("admin", WRITES) & {401, 403}
 
 
-def test_a_key_of_a_person_without_an_org_is_told_the_way_out(database: str, api: httpx2.Client) -> None:
+def test_key_of_a_user_without_an_org_is_refused_with_the_command_to_fix_it(database: str, api: httpx2.Client) -> None:
     headers = bearer(key_for(database, None, ["admin"], uid="anna").secret)
     for verb, path in READS + WRITES:
         answer = api.request(verb, path.format(id=NOWHERE), json=JOB if verb == "POST" else None, headers=headers)
         assert "duly keys create NAME --org ORG" in is_refused(answer, 403, "FORBIDDEN")
 
 
-def test_a_key_of_a_person_within_an_org_acts_for_the_org(database: str, api: httpx2.Client) -> None:
+def test_key_of_a_user_within_an_org_acts_for_the_org(database: str, api: httpx2.Client) -> None:
     first, second = (key_for(database, "acme", uid=uid) for uid in ("anna", "ben"))
     job = api.post("/v1/jobs", json=JOB, headers=bearer(first.secret)).json()
     assert job["org_id"] == str(first.key.org_id)
     assert api.get(f"/v1/jobs/{job['id']}", headers=bearer(second.secret)).status_code == 200
 
 
-def test_what_a_key_does_is_written_under_its_prefix(database: str, api: httpx2.Client) -> None:
+def test_actions_of_a_key_are_logged_under_its_prefix(database: str, api: httpx2.Client) -> None:
     key = key_for(database, "acme")
     headers, name = bearer(key.secret), f"key:{key.key.prefix}"
     job = api.post("/v1/jobs", json=JOB, headers=headers).json()
@@ -204,18 +212,18 @@ def test_what_a_key_does_is_written_under_its_prefix(database: str, api: httpx2.
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost", "Localhost", "::ffff:127.0.0.1"])
-def test_these_are_names_of_this_machine(host: str) -> None:
+def test_loopback_host_names_are_recognized(host: str) -> None:
     assert is_loopback(host)
 
 
 @pytest.mark.parametrize(
     "host", ["", "0.0.0.0", "::", "192.0.2.1", "::ffff:192.0.2.1", "localhost.", "my.localhost", "1"]
 )
-def test_these_are_not_or_not_surely(host: str) -> None:
+def test_other_host_names_are_not_loopback(host: str) -> None:
     assert not is_loopback(host)
 
 
-def test_no_route_that_takes_an_id_finds_what_belongs_to_another_org(database: str) -> None:
+def test_no_route_with_an_id_finds_a_job_of_another_org(database: str) -> None:
     with ExitStack() as stack:
         address = stack.enter_context(api_on(database))
         ours, theirs = (
@@ -242,7 +250,7 @@ def test_no_route_that_takes_an_id_finds_what_belongs_to_another_org(database: s
         assert ours.get(f"/v1/jobs/{job['id']}").json() == job  # and nothing was done to it
 
 
-def test_no_list_shows_what_belongs_to_another_org(database: str) -> None:
+def test_no_list_contains_jobs_of_another_org(database: str) -> None:
     with ExitStack() as stack:
         address = stack.enter_context(api_on(database))
         ours, theirs = (
@@ -263,7 +271,7 @@ def test_no_list_shows_what_belongs_to_another_org(database: str) -> None:
         assert len(ours.get("/v1/jobs").json()["items"]) == len(jobs)
 
 
-def test_the_same_key_of_two_orgs_makes_two_jobs(database: str) -> None:
+def test_same_idempotency_key_in_two_orgs_creates_two_jobs(database: str) -> None:
     with api_on(database) as address:
         made: list[str] = []
         for org in ("acme", "other"):

@@ -65,8 +65,8 @@ class Sender:
     """A raw HTTP client that can stop in the middle of a request."""
 
     def __init__(self, address: str) -> None:
-        place = urlsplit(address)
-        self.socket = socket.create_connection((place.hostname or "", place.port or 80), timeout=SECONDS)
+        location = urlsplit(address)
+        self.socket = socket.create_connection((location.hostname or "", location.port or 80), timeout=SECONDS)
 
     def begin(self, path: str, key: str, announced: int | None, kind: str = "application/json") -> None:
         """Send the head of a request; without an announced length it is chunked."""
@@ -102,7 +102,7 @@ def answer_before_the_body(api: Api, path: str, key: str, announced: int | None)
 
 
 @pytest.mark.parametrize("path", LIMITED)
-def test_who_asks_too_often_is_refused_before_the_body_comes_and_every_request_counts_once(
+def test_rate_limit_counts_each_request_once_and_refuses_before_the_body(
     path: str, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.http.app.RateLimiter", partial(RateLimiter, burst=3, per_second=0.0))
@@ -116,17 +116,17 @@ def test_the_access_rule_of_a_route_runs_once_per_request(api: Api, monkeypatch:
     checked: list[str] = []
     check = jobs_writer.check
 
-    async def counted_check(request: Request) -> Tenant:
+    async def counting_check(request: Request) -> Tenant:
         checked.append(request.method)
         return await check(request)
 
-    monkeypatch.setattr(jobs_writer, "check", counted_check)
+    monkeypatch.setattr(jobs_writer, "check", counting_check)
     with client_for(api.address, api.writer) as anna:
         assert anna.post(JOBS, json={"type": "a"}).status_code == 201
     assert checked == ["POST"]
 
 
-def test_a_header_that_names_nobody_is_refused_before_the_body_comes(api: Api) -> None:
+def test_invalid_duly_user_header_is_refused_before_the_body(api: Api) -> None:
     with sender_to(api) as sender:
         sender.begin(IMAGES, f"{api.writer}\r\nDuly-User: !", LARGE)
         status, body, _ = sender.answer()
@@ -135,7 +135,7 @@ def test_a_header_that_names_nobody_is_refused_before_the_body_comes(api: Api) -
 
 @pytest.mark.parametrize("announced", [10, LARGE, None])
 @pytest.mark.parametrize(("path", "kind"), [(JOBS, GuardedRoute), (IMAGES, ImageRoute), (SESSION_IMAGES, ImageRoute)])
-def test_a_body_that_does_not_come_is_not_waited_for(
+def test_body_that_does_not_arrive_in_time_is_refused(
     path: str, kind: type[GuardedRoute], announced: int | None, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kind, "max_seconds", 0.3)
@@ -150,9 +150,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(
 # Readiness ------------------------------------------------------------------------------------------------------------
 
 
-def test_however_many_ask_whether_we_are_ready_one_connection_asks_the_database(
-    databases: TestDatabases, worker_id: str
-) -> None:
+def test_concurrent_readiness_checks_use_one_database_connection(databases: TestDatabases, worker_id: str) -> None:
     with (
         databases.clone(worker_id) as dsn,
         served_on(dsn) as address,
@@ -188,19 +186,21 @@ def bodies_full_of_unknown_fields() -> Iterator[tuple[str, dict[str, Any], str]]
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "place"), list(bodies_full_of_unknown_fields()), ids=["job", "backoff", "expense", "session"]
+    ("path", "body", "location"), list(bodies_full_of_unknown_fields()), ids=["job", "backoff", "expense", "session"]
 )
-def test_a_heap_of_unknown_fields_is_one_mistake(path: str, body: dict[str, Any], place: str, api: Api) -> None:
+def test_many_unknown_fields_are_reported_as_one_error(
+    path: str, body: dict[str, Any], location: str, api: Api
+) -> None:
     with client_for(api.address, api.writer) as anna:
         problem = anna.post(path, json=body).json()
     assert (problem["status"], problem["code"]) == (422, "INVALID_ARGUMENT")
-    assert [each["location"] for each in problem["errors"]] == [place]
+    assert [each["location"] for each in problem["errors"]] == [location]
     assert "100" in problem["detail"]  # so many
     assert "more)" not in problem["detail"]
 
 
 @pytest.mark.parametrize("names", [["prioritty"], [f"field_{nth}" for nth in range(15)]])
-def test_a_few_unknown_fields_are_named_one_by_one(names: Sequence[str], api: Api) -> None:
+def test_few_unknown_fields_are_reported_individually(names: Sequence[str], api: Api) -> None:
     with client_for(api.address, api.writer) as anna:
         errors = anna.post(JOBS, json={"type": "a", **dict.fromkeys(names, 1)}).json()["errors"]
     assert errors == [{"location": f"body.{name}", "message": "Extra inputs are not permitted"} for name in names]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from duly.errors import InvalidArgument
 from duly.http.multipart import extract_file
 
-KIND = "multipart/form-data; boundary=b0undary"
+FORM_TYPE = "multipart/form-data; boundary=b0undary"
 DISPOSITION = b'Content-Disposition: form-data; name="file"; filename="x.png"'
 
 
@@ -17,33 +17,33 @@ def form(data: bytes, headers: bytes = DISPOSITION) -> bytes:
 
 
 @given(st.binary(max_size=300))
-def test_what_went_in_comes_out(data: bytes) -> None:
-    assert extract_file(KIND, form(data)) == data
+def test_uploaded_bytes_are_extracted_unchanged(data: bytes) -> None:
+    assert extract_file(FORM_TYPE, form(data)) == data
 
 
 @given(st.lists(st.sampled_from([b"\r\n", b"\r", b"\n", b"--", b"b0undary", b"\r\n--b0", b"x", b"\r\n\r\n"])))
-def test_whatever_looks_like_a_border_and_is_none_is_data(parts: list[bytes]) -> None:
+def test_data_similar_to_a_boundary_is_kept_as_data(parts: list[bytes]) -> None:
     data = b"".join(parts)
     if b"\r\n--b0undary" not in b"\r\n" + data:
-        assert extract_file(KIND, form(data)) == data
+        assert extract_file(FORM_TYPE, form(data)) == data
 
 
 @given(st.text(max_size=80), st.binary(max_size=300))
-def test_anything_else_is_refused_in_words(kind: str, body: bytes) -> None:
-    for content_type in (None, kind, KIND):
+def test_any_other_body_is_refused_with_an_instruction(kind: str, body: bytes) -> None:
+    for content_type in (None, kind, FORM_TYPE):
         with pytest.raises(InvalidArgument, match="send one file as multipart/form-data"):
             extract_file(content_type, body)
 
 
 @given(st.integers(0, len(form(b"data")) - 6))
-def test_a_form_that_was_cut_off_is_refused(length: int) -> None:
+def test_truncated_form_is_refused(length: int) -> None:
     with pytest.raises(InvalidArgument):
-        extract_file(KIND, form(b"data")[:length])
+        extract_file(FORM_TYPE, form(b"data")[:length])
 
 
-def test_a_file_full_of_almost_boundaries_is_refused_at_the_first() -> None:
+def test_file_full_of_near_boundaries_is_refused_at_the_first() -> None:
     with pytest.raises(InvalidArgument, match="headers cannot be parsed"):
-        extract_file(KIND, form(b"\r\n--b0undaryx" * 100_000))
+        extract_file(FORM_TYPE, form(b"\r\n--b0undaryx" * 100_000))
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_a_file_full_of_almost_boundaries_is_refused_at_the_first() -> None:
         b'X-More: name="other"\r\nContent-Disposition: form-data; name="file"; filename=""',
     ],
 )
-def test_headers_are_read_however_they_are_written(headers: bytes) -> None:
-    assert extract_file(KIND, form(b"data", headers)) == b"data"
+def test_part_headers_are_parsed_in_every_valid_spelling(headers: bytes) -> None:
+    assert extract_file(FORM_TYPE, form(b"data", headers)) == b"data"
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,6 @@ def test_headers_are_read_however_they_are_written(headers: bytes) -> None:
         b"Content-Type: image/png",
     ],
 )
-def test_a_part_that_is_no_file_of_this_name_is_refused(headers: bytes) -> None:
+def test_part_that_is_not_a_file_in_the_expected_field_is_refused(headers: bytes) -> None:
     with pytest.raises(InvalidArgument, match="not a file in the field file"):
-        extract_file(KIND, form(b"data", headers))
+        extract_file(FORM_TYPE, form(b"data", headers))

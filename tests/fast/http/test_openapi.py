@@ -61,8 +61,8 @@ def faults_of(name: str, about: dict[str, Any]) -> Iterator[str]:
     required = {"401", "403", "413", "500", "503", "400" if name == ENVELOPED else "422"}
     for status in sorted(required - about["responses"].keys()):
         yield f"{name}: no response {status}"
-    is_for_somebody = name == PHOTO or about.get("tags") in (["ingest"], ["scheduler"])  # who may not be there
-    needs_404 = "{" in name or is_for_somebody
+    needs_a_user = name == PHOTO or about.get("tags") in (["ingest"], ["scheduler"])  # who may not be there
+    needs_404 = "{" in name or needs_a_user
     if ("404" in about["responses"]) != needs_404:
         yield f"{name}: {'no response 404' if needs_404 else 'a response 404, which it cannot give'}"
     for status, response in about["responses"].items():
@@ -72,12 +72,12 @@ def faults_of(name: str, about: dict[str, Any]) -> Iterator[str]:
             yield f"{name}: response {status} has {found}, expected [{kind!r}]"
 
 
-def test_every_route_says_what_it_is_who_may_use_it_and_how_it_may_refuse() -> None:
+def test_every_route_documents_its_purpose_scopes_and_errors() -> None:
     offenders = [fault for name, about in operations() for fault in faults_of(name, about)]
     assert not offenders, "\n".join(offenders)
 
 
-def test_every_code_of_the_document_is_one_of_the_tree() -> None:
+def test_every_documented_error_code_is_in_the_error_tree() -> None:
     def tree(root: type[DulyError]) -> Iterator[type[DulyError]]:
         yield root
         for child in root.__subclasses__():
@@ -92,10 +92,10 @@ def test_every_code_of_the_document_is_one_of_the_tree() -> None:
             assert {statuses[code] for code in codes} <= {status}
 
 
-def test_the_ids_of_operations_differ() -> None:
+def test_operation_ids_are_unique() -> None:
     ids = [about["operationId"] for _, about in operations()]
     assert len(ids) == len(set(ids))
 
 
-def test_the_document_says_what_it_said() -> None:
+def test_openapi_document_matches_the_golden_file() -> None:
     check_golden(DOCUMENT_FILE, json.dumps(DOCUMENT, indent=2) + "\n")

@@ -38,7 +38,7 @@ from duly.testing.clock import read_clock
 from duly.verify import check
 from duly.worker.runner import Worker
 from tests.support.api import api_of, as_owner, client_for, key_for, temporary_object_store
-from tests.support.deadly import die_of
+from tests.support.crashing_decoder import crash
 
 Json = dict[str, Any]
 Admin = psycopg.Connection[Any]
@@ -152,7 +152,7 @@ def anna(env: ApiEnvironment) -> httpx2.Client:
 
 
 @pytest.fixture(scope="module")
-def quiet(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
+def shared_client(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
     """Return a client of an author, in an environment shared by tests that create nothing."""
     with databases.clone(worker_id) as dsn, opened(dsn) as env:
         yield env.person("anna")
@@ -181,7 +181,7 @@ def body_of(person: httpx2.Client, caption: str = "My day") -> Json:
     return {"imagePath": upload(person), "caption": caption, "requestId": str(uuid4())}
 
 
-def refused(answer: httpx2.Response, status: int, code: str, post: str | None = None) -> str:
+def error_message(answer: httpx2.Response, status: int, code: str, post: str | None = None) -> str:
     """Check for a failure in the envelope, and return its message."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json"), answer.text
     assert ("www-authenticate" in answer.headers) == (status == 401)
@@ -189,8 +189,8 @@ def refused(answer: httpx2.Response, status: int, code: str, post: str | None = 
     body: Json = answer.json()
     assert body.keys() == {"success", "error"}
     assert body["success"] is False
-    wanted = {"code", "message", "status"}
-    assert body["error"].keys() == (wanted | {"postId"} if post else wanted)
+    expected = {"code", "message", "status"}
+    assert body["error"].keys() == (expected | {"postId"} if post else expected)
     assert (body["error"]["code"], body["error"].get("postId")) == (code, post)
     assert body["error"]["message"]
     return body["error"]["message"]
@@ -209,7 +209,7 @@ def items(answer: httpx2.Response) -> list[Json]:
     return answer.json()["items"]
 
 
-def test_a_request_id_is_a_uuid_however_it_is_written(anna: httpx2.Client) -> None:
+def test_request_id_accepts_every_spelling_of_a_uuid(anna: httpx2.Client) -> None:
     body = body_of(anna)
     first = anna.post(INTENT, json=body)
     for spelled in (body["requestId"].upper(), body["requestId"].replace("-", ""), f"urn:uuid:{body['requestId']}"):
@@ -244,10 +244,12 @@ def test_a_request_id_is_a_uuid_however_it_is_written(anna: httpx2.Client) -> No
     ],
     ids=lambda part: ascii(part)[:40],
 )
-def test_bad_input_is_refused_with_400_and_names_the_field(change: Json, words: str, quiet: httpx2.Client) -> None:
+def test_invalid_input_is_refused_with_400_and_the_field(
+    change: Json, words: str, shared_client: httpx2.Client
+) -> None:
     body = {"imagePath": f"temp/{uuid4()}.jpg", "caption": "My day", "requestId": str(uuid4())}
-    answer = quiet.post(INTENT, content=json.dumps({**body, **change}), headers=AS_JSON)
-    assert words in refused(answer, 400, "INVALID_ARGUMENT")
+    answer = shared_client.post(INTENT, content=json.dumps({**body, **change}), headers=AS_JSON)
+    assert words in error_message(answer, 400, "INVALID_ARGUMENT")
 
 
 def test_the_request_id_is_a_header_or_a_field_of_the_body(anna: httpx2.Client) -> None:
@@ -255,19 +257,19 @@ def test_the_request_id_is_a_header_or_a_field_of_the_body(anna: httpx2.Client) 
     headers = {"Idempotency-Key": body["requestId"]}
     without = {name: value for name, value in body.items() if name != "requestId"}
     first = anna.post(INTENT, json=without, headers=headers)
-    assert made(anna.post(INTENT, json=body)) == made(first)
+    assert created_data(anna.post(INTENT, json=body)) == created_data(first)
     differing = anna.post(INTENT, json=body, headers={"Idempotency-Key": str(uuid4())})
-    assert "differ" in refused(differing, 400, "INVALID_ARGUMENT")
-    assert "Idempotency-Key" in refused(
+    assert "differ" in error_message(differing, 400, "INVALID_ARGUMENT")
+    assert "Idempotency-Key" in error_message(
         anna.post(INTENT, json=body, headers={"Idempotency-Key": "x"}), 400, "INVALID_ARGUMENT"
     )
 
 
 @pytest.mark.parametrize("field", ["imagePath", "caption", "requestId"])
-def test_a_missing_field_is_refused_by_its_name(field: str, quiet: httpx2.Client) -> None:
+def test_missing_field_is_refused_and_named(field: str, shared_client: httpx2.Client) -> None:
     body = {"imagePath": f"temp/{uuid4()}.jpg", "caption": "My day", "requestId": str(uuid4())}
-    answer = quiet.post(INTENT, json={name: value for name, value in body.items() if name != field})
-    assert refused(answer, 400, "INVALID_ARGUMENT").startswith(f"{field}: ")
+    answer = shared_client.post(INTENT, json={name: value for name, value in body.items() if name != field})
+    assert error_message(answer, 400, "INVALID_ARGUMENT").startswith(f"{field}: ")
 
 
 @pytest.mark.parametrize(
@@ -291,9 +293,9 @@ def test_a_missing_field_is_refused_by_its_name(field: str, quiet: httpx2.Client
     ],
     ids=ascii,
 )
-def test_a_path_that_no_upload_was_answered_with_is_refused(path: str, quiet: httpx2.Client) -> None:
-    answer = quiet.post(INTENT, json={"imagePath": path, "caption": "My day", "requestId": str(uuid4())})
-    assert refused(answer, 400, "INVALID_ARGUMENT").startswith("imagePath: must be the name that the upload")
+def test_image_path_not_issued_by_an_upload_is_refused(path: str, shared_client: httpx2.Client) -> None:
+    answer = shared_client.post(INTENT, json={"imagePath": path, "caption": "My day", "requestId": str(uuid4())})
+    assert error_message(answer, 400, "INVALID_ARGUMENT").startswith("imagePath: must be the name that the upload")
 
 
 @pytest.mark.parametrize(
@@ -312,23 +314,25 @@ def test_a_path_that_no_upload_was_answered_with_is_refused(path: str, quiet: ht
     ],
     ids=lambda part: ascii(part)[:30],
 )
-def test_a_body_that_is_no_object_is_refused(content: bytes, words: str, quiet: httpx2.Client) -> None:
-    assert words in refused(quiet.post(INTENT, content=content, headers=AS_JSON), 400, "INVALID_ARGUMENT")
+def test_body_that_is_not_a_json_object_is_refused(content: bytes, words: str, shared_client: httpx2.Client) -> None:
+    assert words in error_message(shared_client.post(INTENT, content=content, headers=AS_JSON), 400, "INVALID_ARGUMENT")
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
-def test_a_body_that_does_not_say_it_is_json_is_not_read_as_json(kind: str | None, quiet: httpx2.Client) -> None:
-    answer = quiet.post(INTENT, content=b'{"caption": "My day"}', headers={"Content-Type": kind} if kind else {})
-    assert "Content-Type: application/json" in refused(answer, 400, "INVALID_ARGUMENT")
+def test_body_without_a_json_content_type_is_refused(kind: str | None, shared_client: httpx2.Client) -> None:
+    answer = shared_client.post(
+        INTENT, content=b'{"caption": "My day"}', headers={"Content-Type": kind} if kind else {}
+    )
+    assert "Content-Type: application/json" in error_message(answer, 400, "INVALID_ARGUMENT")
 
 
-def test_without_a_key_or_with_a_wrong_one_nobody_is_known(env: ApiEnvironment) -> None:
+def test_request_without_a_valid_key_is_unauthorized(env: ApiEnvironment) -> None:
     env.person("anna")
-    assert "API key missing" in refused(env.nobody().post(INTENT, content=b"{"), 401, "UNAUTHORIZED")
-    assert "unknown, revoked" in refused(env.nobody(new_secret()).post(INTENT, json={}), 401, "UNAUTHORIZED")
+    assert "API key missing" in error_message(env.nobody().post(INTENT, content=b"{"), 401, "UNAUTHORIZED")
+    assert "unknown, revoked" in error_message(env.nobody(new_secret()).post(INTENT, json={}), 401, "UNAUTHORIZED")
 
 
-def test_a_key_without_the_scope_may_not_look(env: ApiEnvironment) -> None:
+def test_key_without_the_read_scope_is_forbidden(env: ApiEnvironment) -> None:
     writer = env.person("anna", ["posts:write"])
     for path in ("", f"/{NOWHERE}", f"/{NOWHERE}/image"):
         assert "--scope posts:read" in problem(writer.get(f"/v1/posts{path}"), 403, "FORBIDDEN")
@@ -355,28 +359,30 @@ def bomb(side: int = 7000) -> bytes:
     ],
     ids=["nothing", "text", "svg", "half", "gif", "bomb"],
 )
-def test_what_is_no_photograph_that_we_take_is_refused(image: Any, words: str, quiet: httpx2.Client) -> None:
+def test_upload_that_is_not_a_supported_photograph_is_refused(
+    image: Any, words: str, shared_client: httpx2.Client
+) -> None:
     for kind in ("image/jpeg", "text/plain"):
-        answer = quiet.post("/v1/posts/images", content=image(), headers={"Content-Type": kind})
+        answer = shared_client.post("/v1/posts/images", content=image(), headers={"Content-Type": kind})
         assert words in problem(answer, 422, "INVALID_ARGUMENT")
 
 
-def test_a_form_is_refused_with_the_way_to_send_the_file_itself(quiet: httpx2.Client) -> None:
-    answer = quiet.post("/v1/posts/images", files={"image": ("x.jpg", PHOTO, "image/jpeg")})
+def test_form_upload_is_refused_with_a_hint_to_send_the_file_itself(shared_client: httpx2.Client) -> None:
+    answer = shared_client.post("/v1/posts/images", files={"image": ("x.jpg", PHOTO, "image/jpeg")})
     assert "send the file itself: curl --data-binary @x.jpg" in problem(answer, 422, "INVALID_ARGUMENT")
 
 
-def test_a_photograph_that_kills_whoever_decodes_it_is_refused_and_the_api_goes_on(
-    quiet: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+def test_photograph_that_crashes_its_decoder_is_refused_and_the_api_continues(
+    shared_client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("duly.apps.posts.http.routes.clean_photo", die_of)
+        patched.setattr("duly.apps.posts.http.routes.clean_photo", crash)
         problem(
-            quiet.post("/v1/posts/images", content=PHOTO, headers={"Content-Type": "image/jpeg"}),
+            shared_client.post("/v1/posts/images", content=PHOTO, headers={"Content-Type": "image/jpeg"}),
             422,
             "INVALID_ARGUMENT",
         )
-    assert quiet.post("/v1/posts/images", content=PHOTO, headers={"Content-Type": "image/jpeg"}).is_success
+    assert shared_client.post("/v1/posts/images", content=PHOTO, headers={"Content-Type": "image/jpeg"}).is_success
 
 
 @pytest.mark.parametrize(
@@ -394,22 +400,24 @@ def test_a_photograph_that_kills_whoever_decodes_it_is_refused_and_the_api_goes_
         ("next=WzEsMl0", "invalid cursor"),
     ],
 )
-def test_a_bad_question_is_refused(query: str, words: str, quiet: httpx2.Client) -> None:
-    assert words in problem(quiet.get(f"/v1/posts?{query}"), 422, "INVALID_ARGUMENT")
+def test_invalid_query_parameter_is_refused(query: str, words: str, shared_client: httpx2.Client) -> None:
+    assert words in problem(shared_client.get(f"/v1/posts?{query}"), 422, "INVALID_ARGUMENT")
 
 
 @pytest.mark.parametrize("seconds", ["", "+00:00:00.000001", "+23:59", "-23:59"])
 @pytest.mark.parametrize("year", ["0001", "2030", "9999"])
-def test_a_place_that_we_never_gave_leads_nowhere(year: str, seconds: str, quiet: httpx2.Client) -> None:
+def test_unissued_cursor_gives_an_empty_page(year: str, seconds: str, shared_client: httpx2.Client) -> None:
     cursor = encode_cursor(f"{year}-12-31T00:00:00{seconds}", str(NOWHERE))
     for author in ({}, {"author": "anna"}):
-        assert quiet.get("/v1/posts", params={"next": cursor, **author}).json() == {"items": [], "next": None}
+        assert shared_client.get("/v1/posts", params={"next": cursor, **author}).json() == {"items": [], "next": None}
 
 
-def test_what_is_no_id_is_told_as_such(quiet: httpx2.Client) -> None:
+def test_invalid_post_id_is_refused_and_an_unknown_one_not_found(shared_client: httpx2.Client) -> None:
     for verb, rest in (("GET", ""), ("GET", "/image"), ("PATCH", "")):
-        problem(quiet.request(verb, f"/v1/posts/nonsense{rest}", json={"caption": "x"}), 422, "INVALID_ARGUMENT")
-        answer = quiet.request(verb, f"/v1/posts/{NOWHERE}{rest}", json={"caption": "x"})
+        problem(
+            shared_client.request(verb, f"/v1/posts/nonsense{rest}", json={"caption": "x"}), 422, "INVALID_ARGUMENT"
+        )
+        answer = shared_client.request(verb, f"/v1/posts/{NOWHERE}{rest}", json={"caption": "x"})
         assert str(NOWHERE) in problem(answer, 404, "NOT_FOUND")
 
 
@@ -427,8 +435,8 @@ def test_what_is_no_id_is_told_as_such(quiet: httpx2.Client) -> None:
     ],
     ids=lambda body: ascii(body)[:40],
 )
-def test_words_that_cannot_be_kept_are_refused(body: object, quiet: httpx2.Client) -> None:
-    answer = quiet.patch(f"/v1/posts/{NOWHERE}", content=json.dumps(body), headers=AS_JSON)
+def test_caption_that_cannot_be_stored_is_refused(body: object, shared_client: httpx2.Client) -> None:
+    answer = shared_client.patch(f"/v1/posts/{NOWHERE}", content=json.dumps(body), headers=AS_JSON)
     problem(answer, 422, "INVALID_ARGUMENT")
 
 
@@ -453,12 +461,10 @@ POST_KEYS = {
 }
 
 
-def test_a_post_is_asked_for_and_answered_in_the_words_of_the_contract(
-    env: ApiEnvironment, anna: httpx2.Client
-) -> None:
+def test_intent_creates_a_post_and_responds_as_the_contract_defines(env: ApiEnvironment, anna: httpx2.Client) -> None:
     body = body_of(anna)
     answer = anna.post(INTENT, json=body)
-    data = made(answer)
+    data = created_data(answer)
     assert "duly-replayed" not in answer.headers
     shown = anna.get(f"/v1/posts/{data['postId']}").json()
     assert shown.keys() == POST_KEYS
@@ -476,88 +482,82 @@ def test_a_post_is_asked_for_and_answered_in_the_words_of_the_contract(
 def test_a_caption_may_be_empty_long_and_in_any_script(env: ApiEnvironment) -> None:
     for uid, caption in (("anna", ""), ("bo", "ö" * MAX_CAPTION_LENGTH), ("cia", "日本 👩‍👩‍👧 \t\n'\"\\")):
         person = env.person(uid)
-        data = made(person.post(INTENT, json=body_of(person, caption)))
+        data = created_data(person.post(INTENT, json=body_of(person, caption)))
         assert person.get(f"/v1/posts/{data['postId']}").json()["caption"] == caption
 
 
-def test_an_image_of_nobody_of_another_person_or_that_is_gone_is_refused(
-    env: ApiEnvironment, anna: httpx2.Client
-) -> None:
+def test_unknown_missing_or_another_users_image_is_refused(env: ApiEnvironment, anna: httpx2.Client) -> None:
     theirs, gone = upload(env.person("bo")), upload(anna)
     (root_of(env.objects) / gone).unlink()
     request = str(uuid4())
     for path in (f"temp/{NOWHERE}.jpg", theirs, gone):
         answer = anna.post(INTENT, json={"imagePath": path, "caption": "My day", "requestId": request})
-        assert f"there is no image {path} of yours" in refused(answer, 400, "INVALID_ARGUMENT")
+        assert f"there is no image {path} of yours" in error_message(answer, 400, "INVALID_ARGUMENT")
     assert [env.count(table) for table in ("posts", "daily_locks", "idempotency_keys")] == [0, 0, 0]
-    made(anna.post(INTENT, json={**body_of(anna), "requestId": request}))  # a refusal uses up no request id
+    created_data(anna.post(INTENT, json={**body_of(anna), "requestId": request}))  # a refusal uses up no request id
 
 
-def test_a_key_without_the_scope_or_without_a_person_may_not_post(env: ApiEnvironment) -> None:
+def test_key_without_the_write_scope_or_a_user_may_not_post(env: ApiEnvironment) -> None:
     anna, reader, org = env.person("anna"), env.person("bo", ["posts:read"]), env.org()
     body = body_of(anna)
-    assert "--scope posts:write" in refused(reader.post(INTENT, json=body), 403, "FORBIDDEN")
-    assert "--user UID" in refused(org.post(INTENT, json=body), 403, "FORBIDDEN")
+    assert "--scope posts:write" in error_message(reader.post(INTENT, json=body), 403, "FORBIDDEN")
+    assert "--user UID" in error_message(org.post(INTENT, json=body), 403, "FORBIDDEN")
     for other in (anna, org):
         answer = other.post(INTENT, json=body, headers={"Duly-User": "bo"})
-        assert "administrators" in refused(answer, 403, "FORBIDDEN")
+        assert "administrators" in error_message(answer, 403, "FORBIDDEN")
     for denied in (reader, org):
         problem(denied.post("/v1/posts/images", content=PHOTO), 403, "FORBIDDEN")
         problem(denied.patch(f"/v1/posts/{NOWHERE}", json={"caption": "x"}), 403, "FORBIDDEN")
-    made(anna.post(INTENT, json=body, headers={"Duly-User": "anna"}))  # which says what the key says
+    created_data(anna.post(INTENT, json=body, headers={"Duly-User": "anna"}))  # which says what the key says
 
 
-def test_a_second_post_of_the_day_is_refused_with_the_first_ones_id(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    first = made(anna.post(INTENT, json=body_of(anna)))
+def test_second_post_of_the_day_is_refused_with_the_id_of_the_first(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    first = created_data(anna.post(INTENT, json=body_of(anna)))
     for body in (body_of(anna), {**body_of(anna), "imagePath": f"temp/{NOWHERE}.jpg"}):
-        refused(anna.post(INTENT, json=body), 409, "ALREADY_POSTED", first["postId"])
+        error_message(anna.post(INTENT, json=body), 409, "ALREADY_POSTED", first["postId"])
     bo = env.person("bo")
-    made(bo.post(INTENT, json=body_of(bo)))
+    created_data(bo.post(INTENT, json=body_of(bo)))
     assert env.count("posts") == env.count("daily_locks") == 2
 
 
-def test_a_request_id_that_stands_for_another_request_is_refused(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_request_id_used_for_another_request_is_refused(env: ApiEnvironment, anna: httpx2.Client) -> None:
     body = body_of(anna)
-    made(anna.post(INTENT, json=body))
+    created_data(anna.post(INTENT, json=body))
     for change in ({"caption": "Another"}, {"imagePath": upload(anna)}):
-        assert body["requestId"] in refused(anna.post(INTENT, json={**body, **change}), 409, "REQUEST_ID_REUSED")
+        assert body["requestId"] in error_message(anna.post(INTENT, json={**body, **change}), 409, "REQUEST_ID_REUSED")
     bo = env.person("bo")
-    made(bo.post(INTENT, json={**body_of(bo), "requestId": body["requestId"]}))  # everybody has their own
+    created_data(bo.post(INTENT, json={**body_of(bo), "requestId": body["requestId"]}))  # everybody has their own
 
 
-def test_who_asks_too_often_is_told_when_to_come_again_and_others_are_not(
-    env: ApiEnvironment, anna: httpx2.Client
-) -> None:
+def test_rate_limit_per_user_is_reported_with_retry_after(env: ApiEnvironment, anna: httpx2.Client) -> None:
     seen: Counter[int] = Counter()
     answer = anna.post(INTENT, json={})
     while answer.status_code != 429 and seen.total() < 1000:
         seen[answer.status_code] += 1
         answer = anna.post(INTENT, json={})
-    assert "120" in refused(answer, 429, "RATE_LIMITED")
+    assert "120" in error_message(answer, 429, "RATE_LIMITED")
     assert int(answer.headers["retry-after"]) >= 1
     assert seen[400] >= 120
     assert set(seen) == {400}
     problem(anna.post("/v1/posts/images", content=b"x"), 429, "RATE_LIMITED")
     assert anna.get("/v1/posts").status_code == 200  # looking is free
     bo = env.person("bo")
-    made(bo.post(INTENT, json=body_of(bo)))
+    created_data(bo.post(INTENT, json=body_of(bo)))
 
 
-def test_what_is_our_fault_is_told_without_its_insides_and_can_be_asked_again(
+def test_unexpected_error_is_reported_without_internals_and_can_be_retried(
     env: ApiEnvironment, anna: httpx2.Client
 ) -> None:
     body, function = body_of(anna), "posts.create_intent(text, uuid, bytea, text, text, boolean)"
     env.admin.execute(f"revoke execute on function {function} from duly_api".encode())
-    words = refused(anna.post(INTENT, json=body), 500, "UNEXPECTED")
+    words = error_message(anna.post(INTENT, json=body), 500, "UNEXPECTED")
     assert "create_intent" not in words
     assert "permission" not in words
     env.admin.execute(f"grant execute on function {function} to duly_api".encode())
-    made(anna.post(INTENT, json=body))
+    created_data(anna.post(INTENT, json=body))
 
 
-def test_the_same_request_is_answered_the_same_after_midnight_after_release_and_for_a_month(
-    env: ApiEnvironment, anna: httpx2.Client
-) -> None:
+def test_repeated_intent_is_replayed_for_a_month_even_after_release(env: ApiEnvironment, anna: httpx2.Client) -> None:
     set_time(env.admin, "23:59:50")
     body = body_of(anna)
     first = anna.post(INTENT, json=body)
@@ -573,10 +573,10 @@ def test_the_same_request_is_answered_the_same_after_midnight_after_release_and_
     assert read_clock(env.admin).date() > day
     again()
     second = anna.post(INTENT, json=body_of(anna))  # the new day has a post of its own
-    assert made(second)["postId"] != made(first)["postId"]
+    assert created_data(second)["postId"] != created_data(first)["postId"]
     again()
     assert env.release() == 2
-    assert anna.get(f"/v1/posts/{made(first)['postId']}").json()["status"] == "RELEASED"
+    assert anna.get(f"/v1/posts/{created_data(first)['postId']}").json()["status"] == "RELEASED"
     again()
     move_clock(env.admin, 29 * 24 * HOURS)
     again()
@@ -584,7 +584,7 @@ def test_the_same_request_is_answered_the_same_after_midnight_after_release_and_
     assert check(env.admin, ("duly", "posts")) == []
 
 
-class Clinging(ObjectStore):
+class UnremovableObjects(ObjectStore):
     """An object store whose deletions fail."""
 
     async def remove(self, names: Sequence[str]) -> None:
@@ -592,17 +592,17 @@ class Clinging(ObjectStore):
         raise Unavailable(f"cannot remove {names} now")
 
 
-def test_a_post_that_was_made_is_answered_even_if_its_upload_cannot_be_removed(database: str) -> None:
-    with temporary_object_store() as objects, opened(database, Clinging(objects.backend)) as env:
+def test_intent_succeeds_even_if_its_upload_cannot_be_removed(database: str) -> None:
+    with temporary_object_store() as objects, opened(database, UnremovableObjects(objects.backend)) as env:
         anna = env.person("anna")
         body = body_of(anna)
         first = anna.post(INTENT, json=body)
-        made(first)
+        created_data(first)
         assert anna.post(INTENT, json=body).content == first.content
         assert body["imagePath"] in env.images  # until its day is over
 
 
-def telling() -> dict[str, bytes]:
+def images_with_metadata() -> dict[str, bytes]:
     """Yield photos in every format, with location metadata."""
     exif = Image.Exif()
     exif[0x010F] = "Camera Inc."
@@ -616,13 +616,13 @@ def telling() -> dict[str, bytes]:
     }
 
 
-def test_a_photograph_of_every_kind_becomes_a_jpeg_that_tells_nothing(env: ApiEnvironment) -> None:
-    for nth, (kind, image) in enumerate(telling().items()):
+def test_upload_of_any_image_format_becomes_a_jpeg_without_metadata(env: ApiEnvironment) -> None:
+    for nth, (kind, image) in enumerate(images_with_metadata().items()):
         assert Image.open(BytesIO(image)).getexif().get_ifd(0x8825), "the test's own photograph has no place in it"
         person = env.person(f"person-{nth}")
         path = upload(person, image, {"Content-Type": kind})
         assert re.fullmatch(r"temp/[0-9a-f-]{36}\.jpg", path)
-        data = made(person.post(INTENT, json={"imagePath": path, "caption": kind, "requestId": str(uuid4())}))
+        data = created_data(person.post(INTENT, json={"imagePath": path, "caption": kind, "requestId": str(uuid4())}))
         answer = person.get(f"/v1/posts/{data['postId']}/image")
         assert (answer.status_code, answer.headers["content-type"]) == (200, "image/jpeg")
         shown = Image.open(BytesIO(answer.content))
@@ -633,30 +633,30 @@ def test_a_photograph_of_every_kind_becomes_a_jpeg_that_tells_nothing(env: ApiEn
             assert trace not in answer.content
 
 
-def test_the_image_of_a_post_is_moved_to_where_it_stays(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_image_of_a_post_is_moved_to_its_permanent_path(env: ApiEnvironment, anna: httpx2.Client) -> None:
     body = body_of(anna)
     assert env.images == {body["imagePath"]}
     name = body["imagePath"].removeprefix("temp/")
-    data = made(anna.post(INTENT, json=body))
+    data = created_data(anna.post(INTENT, json=body))
     assert env.images == {f"posts/{name[:2]}/{name}"}
     assert anna.get(f"/v1/posts/{data['postId']}").json()["imageUrl"] == f"posts/{name[:2]}/{name}"
-    made(anna.post(INTENT, json=body))
+    created_data(anna.post(INTENT, json=body))
     assert env.images == {f"posts/{name[:2]}/{name}"}
 
 
-def test_an_image_that_is_not_used_leaves_after_a_day_and_a_used_one_stays(
-    env: ApiEnvironment, anna: httpx2.Client
-) -> None:
+def test_unused_upload_is_purged_after_a_day_and_a_used_one_is_kept(env: ApiEnvironment, anna: httpx2.Client) -> None:
     used, unused = body_of(anna), upload(anna)
-    made(anna.post(INTENT, json=used))
-    refused(anna.post(INTENT, json={**body_of(anna), "imagePath": unused}), 409, "ALREADY_POSTED", posts_of(env)[0])
+    created_data(anna.post(INTENT, json=used))
+    error_message(
+        anna.post(INTENT, json={**body_of(anna), "imagePath": unused}), 409, "ALREADY_POSTED", posts_of(env)[0]
+    )
     move_clock(env.admin, 24 * HOURS + 1)
 
-    async def tidy() -> None:
+    async def purge() -> None:
         async with await connect(make_conninfo(env.database, user=Names().worker)) as worker:
             await PostWork(RulesAnalyzer(), Tuning(), objects=env.objects).maintain(worker)
 
-    asyncio.run(tidy())
+    asyncio.run(purge())
     assert len(env.images) == 1
     assert env.images == {name for (name,) in env.admin.execute("select image_url from posts.posts")}
 
@@ -666,11 +666,11 @@ def posts_of(env: ApiEnvironment) -> list[str]:
     return [str(key) for (key,) in env.admin.execute("select id from posts.posts order by created_at, id")]
 
 
-def test_what_waits_is_there_for_its_author_alone_and_what_is_released_for_all(
+def test_pending_post_is_visible_to_its_author_only_and_a_released_one_to_all(
     env: ApiEnvironment, anna: httpx2.Client
 ) -> None:
     bo, org = env.person("bo"), env.org(["posts:read"])
-    post = made(anna.post(INTENT, json=body_of(anna)))["postId"]
+    post = created_data(anna.post(INTENT, json=body_of(anna)))["postId"]
     path = f"/v1/posts/{post}"
     assert anna.get(path).json()["status"] == "PENDING"
     assert [each["postId"] for each in items(anna.get("/v1/posts?author=anna"))] == [post]
@@ -694,16 +694,14 @@ def test_what_waits_is_there_for_its_author_alone_and_what_is_released_for_all(
     assert items(bo.get("/v1/posts?author=bo")) == []
 
 
-def test_documents_of_the_first_version_are_in_the_feed_in_their_place(
-    env: ApiEnvironment, anna: httpx2.Client
-) -> None:
+def test_imported_legacy_documents_appear_in_the_feed_in_order(env: ApiEnvironment, anna: httpx2.Client) -> None:
     now = read_clock(env.admin)
     days = {name: (now + timedelta(days=days)).isoformat() for name, days in (("old", -700), ("new", -1), ("ahead", 1))}
     old = {"id": "a1", "userId": "bo", "timestamp": days["old"], "content": "long ago", "url": "https://old/1.jpg"}
     new = {"id": "a2", "userId": "anna", "timestamp": days["new"], "content": "yesterday", "imageUrl": "my pictures/1"}
     ahead = {"id": "a3", "userId": "cia", "timestamp": days["ahead"]}
     assert env.bring(new, ahead, old) == 3
-    post = made(anna.post(INTENT, json=body_of(anna, "today")))["postId"]
+    post = created_data(anna.post(INTENT, json=body_of(anna, "today")))["postId"]
     assert env.release() == 1
     feed = items(anna.get("/v1/posts"))
     assert [each["caption"] for each in feed] == ["", "today", "yesterday", "long ago"]
@@ -718,13 +716,13 @@ def test_documents_of_the_first_version_are_in_the_feed_in_their_place(
         problem(anna.get(f"/v1/posts/{feed[nth]['postId']}/image"), 404, "NOT_FOUND")
 
 
-def test_a_feed_is_walked_page_by_page_while_new_posts_arrive(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_feed_pages_are_stable_while_new_posts_arrive(env: ApiEnvironment, anna: httpx2.Client) -> None:
     at = read_clock(env.admin) - timedelta(days=30)
     times = [at + timedelta(minutes=nth // 3) for nth in range(23)]  # three of each instant: ids part them
     documents = [{"id": str(uuid4()), "userId": "anna", "timestamp": time.isoformat()} for time in times]
     env.bring(*documents)
-    wanted = [each["postId"] for each in items(anna.get("/v1/posts"))]
-    assert set(wanted) == {document["id"] for document in documents}
+    expected = [each["postId"] for each in items(anna.get("/v1/posts"))]
+    assert set(expected) == {document["id"] for document in documents}
     for path in ("/v1/posts", "/v1/posts?author=anna"):
         seen: list[str] = []
         cursor, pages = None, 0
@@ -735,14 +733,14 @@ def test_a_feed_is_walked_page_by_page_while_new_posts_arrive(env: ApiEnvironmen
             seen += [each["postId"] for each in page["items"]]
             cursor, pages = page["next"], pages + 1
             env.bring({"userId": "anna", "timestamp": read_clock(env.admin).isoformat()})  # at the front
-        assert seen[-len(wanted) :] == wanted
+        assert seen[-len(expected) :] == expected
         assert len(seen) == len(set(seen))
         assert pages >= 5
 
 
-def test_a_caption_is_its_authors_until_the_post_is_taken(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_author_may_edit_the_caption_until_the_post_is_claimed(env: ApiEnvironment, anna: httpx2.Client) -> None:
     bo = env.person("bo")
-    post = made(anna.post(INTENT, json=body_of(anna)))["postId"]
+    post = created_data(anna.post(INTENT, json=body_of(anna)))["postId"]
     path = f"/v1/posts/{post}"
     edited = anna.patch(path, json={"caption": "My evening"})
     assert (edited.status_code, edited.json()["caption"], edited.json()["version"]) == (200, "My evening", 2)
@@ -759,8 +757,8 @@ def test_a_caption_is_its_authors_until_the_post_is_taken(env: ApiEnvironment, a
     assert check(env.admin, ("duly", "posts")) == []
 
 
-def test_a_post_that_is_being_prepared_keeps_its_caption(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    post = made(anna.post(INTENT, json=body_of(anna)))["postId"]
+def test_caption_of_a_post_in_processing_cannot_be_edited(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    post = created_data(anna.post(INTENT, json=body_of(anna)))["postId"]
     move_clock(env.admin, 6 * HOURS + 1)
     env.admin.execute(
         "update posts.posts set status = 'PROCESSING', lease_owner = 'w/1', process_attempts = 1,"
@@ -769,7 +767,7 @@ def test_a_post_that_is_being_prepared_keeps_its_caption(env: ApiEnvironment, an
     assert "is PROCESSING" in problem(anna.patch(f"/v1/posts/{post}", json={"caption": "x"}), 409, "ILLEGAL_MOVE")
 
 
-def test_an_administrator_posts_and_looks_for_whom_they_say(env: ApiEnvironment) -> None:
+def test_administrator_posts_and_reads_for_the_user_in_the_header(env: ApiEnvironment) -> None:
     bo = env.person("bo")
     root, org = env.person("root", ["admin"]), env.org(["admin"])
     for admin, uid in ((root, "anna"), (org, "cia")):
@@ -777,45 +775,47 @@ def test_an_administrator_posts_and_looks_for_whom_they_say(env: ApiEnvironment)
         behalf = {"Duly-User": uid}
         path = upload(admin, headers=behalf)
         body = {"imagePath": path, "caption": "My day", "requestId": str(uuid4())}
-        assert "of yours" in refused(bo.post(INTENT, json=body), 400, "INVALID_ARGUMENT")
-        post = made(admin.post(INTENT, json=body, headers=behalf))["postId"]
+        assert "of yours" in error_message(bo.post(INTENT, json=body), 400, "INVALID_ARGUMENT")
+        post = created_data(admin.post(INTENT, json=body, headers=behalf))["postId"]
         assert admin.get(f"/v1/posts/{post}", headers=behalf).json()["authorId"] == uid
         problem(admin.get(f"/v1/posts/{post}"), 404, "NOT_FOUND")  # for nobody in particular it is not there yet
         assert admin.patch(f"/v1/posts/{post}", json={"caption": "x"}, headers=behalf).status_code == 200
         assert [each["postId"] for each in items(admin.get(f"/v1/posts?author={uid}", headers=behalf))] == [post]
-    made(root.post(INTENT, json=body_of(root)))  # and for themselves, where the key is a person's
-    refused(org.post(INTENT, json=body), 403, "FORBIDDEN")
+    created_data(root.post(INTENT, json=body_of(root)))  # and for themselves, where the key is a person's
+    error_message(org.post(INTENT, json=body), 403, "FORBIDDEN")
 
 
-def test_the_header_names_somebody_who_is_there(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_duly_user_header_of_an_unknown_user_is_refused(env: ApiEnvironment, anna: httpx2.Client) -> None:
     root = env.person("root", ["admin"])
     body, nobody = body_of(anna), {"Duly-User": "nobody-here"}
     answer = root.post("/v1/posts/images", content=PHOTO, headers=nobody)
     assert "duly users create nobody-here" in problem(answer, 422, "INVALID_ARGUMENT")
-    assert "nobody-here" in refused(root.post(INTENT, json=body, headers=nobody), 400, "INVALID_ARGUMENT")
+    assert "nobody-here" in error_message(root.post(INTENT, json=body, headers=nobody), 400, "INVALID_ARGUMENT")
     for bad in ("two words", "*", "-x", "x" * 129):
-        assert "Duly-User" in refused(root.post(INTENT, json=body, headers={"Duly-User": bad}), 400, "INVALID_ARGUMENT")
+        assert "Duly-User" in error_message(
+            root.post(INTENT, json=body, headers={"Duly-User": bad}), 400, "INVALID_ARGUMENT"
+        )
         problem(root.get("/v1/posts", headers={"Duly-User": bad}), 422, "INVALID_ARGUMENT")
     problem(root.get("/v1/posts", headers=nobody), 422, "INVALID_ARGUMENT")
 
 
-def test_without_any_key_this_machine_posts_for_whom_it_says(env: ApiEnvironment) -> None:
+def test_without_keys_a_loopback_request_posts_for_the_user_in_the_header(env: ApiEnvironment) -> None:
     env.admin.execute("insert into \"user\".users (uid) values ('anna')")
     here = env.nobody()
-    refused(here.post(INTENT, json={"caption": "x"}), 403, "FORBIDDEN")
+    error_message(here.post(INTENT, json={"caption": "x"}), 403, "FORBIDDEN")
     anna = {"Duly-User": "anna"}
     body = {"imagePath": upload(here, headers=anna), "caption": "My day", "requestId": str(uuid4())}
     first = here.post(INTENT, json=body, headers=anna)
     again = here.post(INTENT, json=body, headers=anna)
-    assert (made(first), again.content) == (made(again), first.content)
-    problem(here.get(f"/v1/posts/{made(first)['postId']}"), 404, "NOT_FOUND")
-    assert here.get(f"/v1/posts/{made(first)['postId']}", headers=anna).json()["authorId"] == "anna"
+    assert (created_data(first), again.content) == (created_data(again), first.content)
+    problem(here.get(f"/v1/posts/{created_data(first)['postId']}"), 404, "NOT_FOUND")
+    assert here.get(f"/v1/posts/{created_data(first)['postId']}", headers=anna).json()["authorId"] == "anna"
 
 
-def test_the_promises_are_shown_with_what_may_still_go_wrong(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_service_level_objectives_are_listed_with_their_error_budgets(env: ApiEnvironment, anna: httpx2.Client) -> None:
     none, late, stuck = anna.get("/v1/slo").json()
-    wanted = {"name", "promise", "is_met", "measured", "target", "events", "bad", "budget_left", "burn_rates"}
-    assert none.keys() == late.keys() == stuck.keys() == wanted
+    expected = {"name", "promise", "is_met", "measured", "target", "events", "bad", "budget_left", "burn_rates"}
+    assert none.keys() == late.keys() == stuck.keys() == expected
     assert [each["name"] for each in (none, late, stuck)] == ["intents", "lag", "stuck"]
     assert (none["measured"], none["is_met"], none["budget_left"]) == (None, True, None)
     env.admin.execute(
@@ -823,7 +823,7 @@ def test_the_promises_are_shown_with_what_may_still_go_wrong(env: ApiEnvironment
         " (values ('CREATED', 900, interval '0'), ('REPLAYED', 90, '0'), ('UNAVAILABLE', 9, '2 hours'),"
         " ('UNEXPECTED', 1, '4 days'), ('INVALID_ARGUMENT', 500, '0')) as v (outcome, intents, at)"
     )
-    made(anna.post(INTENT, json=body_of(anna)))
+    created_data(anna.post(INTENT, json=body_of(anna)))
     move_clock(env.admin, 60)
     assert env.release() == 1
     intents, lag, stuck = anna.get("/v1/slo").json()
@@ -838,7 +838,7 @@ def test_the_promises_are_shown_with_what_may_still_go_wrong(env: ApiEnvironment
     assert env.org(["posts:read"]).get("/v1/slo").status_code == 200
 
 
-def made(answer: httpx2.Response) -> Json:
+def created_data(answer: httpx2.Response) -> Json:
     """Check a created post against the contract."""
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), answer.text
     body: Json = answer.json()
@@ -851,7 +851,7 @@ def made(answer: httpx2.Response) -> Json:
     return body["data"]
 
 
-def test_a_full_disk_is_told_without_the_path_of_the_store(
+def test_full_disk_is_reported_without_the_path_of_the_store(
     env: ApiEnvironment, anna: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:

@@ -16,16 +16,16 @@ from tests.fast.http.test_posts import (
     Json,
     anna,
     body_of,
+    created_data,
     database,
     env,
-    made,
+    error_message,
     problem,
-    quiet,
-    refused,
+    shared_client,
     upload,
 )
 
-__all__ = ["anna", "database", "env", "quiet"]
+__all__ = ["anna", "database", "env", "shared_client"]
 PRIVATE = {"requestId", "leaseOwner", "leaseExpiresAt"}
 
 
@@ -52,9 +52,7 @@ def callable_error(answer: httpx2.Response, status: int, canonical: str, code: s
 # createPostIntent (Callable) -------------------------------------------------------------------------------------
 
 
-def test_the_callable_form_answers_the_contracts_response_as_its_result(
-    env: ApiEnvironment, anna: httpx2.Client
-) -> None:
+def test_callable_request_gets_the_contracts_response_as_its_result(env: ApiEnvironment, anna: httpx2.Client) -> None:
     body = body_of(anna)
     first = anna.post(INTENT, json={"data": body})
     assert result(first).keys() == {"success", "data"}
@@ -62,19 +60,19 @@ def test_the_callable_form_answers_the_contracts_response_as_its_result(
     again = anna.post(INTENT, json={"data": body})
     assert (again.content, again.headers["duly-replayed"]) == (first.content, "true")
     plain = anna.post(INTENT, json=body)  # the same request, in the other form
-    assert (made(plain), plain.headers["duly-replayed"]) == (result(first)["data"], "true")
+    assert (created_data(plain), plain.headers["duly-replayed"]) == (result(first)["data"], "true")
     assert env.count("posts") == 1
 
 
-def test_already_posted_is_told_in_the_callable_form(anna: httpx2.Client) -> None:
+def test_already_posted_is_reported_as_a_callable_error(anna: httpx2.Client) -> None:
     post = result(anna.post(INTENT, json={"data": body_of(anna)}))["data"]["postId"]
     error = callable_error(anna.post(INTENT, json={"data": body_of(anna)}), 409, "ALREADY_EXISTS", "ALREADY_POSTED")
     assert error["details"]["postId"] == post
-    refused(anna.post(INTENT, json=body_of(anna)), 409, "ALREADY_POSTED", post)
+    error_message(anna.post(INTENT, json=body_of(anna)), 409, "ALREADY_POSTED", post)
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "expected_text"),
     [
         ({"data": {}}, "data.imagePath: "),
         ({"data": {"imagePath": 7, "caption": "x", "requestId": str(uuid4())}}, "data.imagePath: "),
@@ -100,19 +98,21 @@ def test_already_posted_is_told_in_the_callable_form(anna: httpx2.Client) -> Non
     ],
     ids=lambda part: ascii(part)[:40],
 )
-def test_bad_input_is_told_in_the_callable_form(body: Any, words: str, quiet: httpx2.Client) -> None:
-    answer = quiet.post(INTENT, content=json.dumps(body), headers=AS_JSON)
+def test_invalid_input_is_reported_as_a_callable_error(
+    body: Any, expected_text: str, shared_client: httpx2.Client
+) -> None:
+    answer = shared_client.post(INTENT, content=json.dumps(body), headers=AS_JSON)
     error = callable_error(answer, 400, "INVALID_ARGUMENT", "INVALID_ARGUMENT")
-    assert error["message"].startswith(words)
+    assert error["message"].startswith(expected_text)
 
 
-def test_a_refusal_before_the_body_is_read_has_a_status_that_callable_clients_know(env: ApiEnvironment) -> None:
+def test_refusal_before_the_body_is_read_has_a_callable_status(env: ApiEnvironment) -> None:
     env.person("anna")
     answer = env.nobody().post(INTENT, json={"data": {}})
-    refused(answer, 401, "UNAUTHORIZED")
+    error_message(answer, 401, "UNAUTHORIZED")
     assert answer.json()["error"]["status"] == "UNAUTHENTICATED"
     answer = env.person("bo", ["posts:read"]).post(INTENT, json={"data": {}})
-    refused(answer, 403, "FORBIDDEN")
+    error_message(answer, 403, "FORBIDDEN")
     assert answer.json()["error"]["status"] == "PERMISSION_DENIED"
 
 
@@ -123,7 +123,7 @@ def test_an_author_sees_the_request_and_the_lease_of_their_post_without_the_toke
     env: ApiEnvironment, anna: httpx2.Client
 ) -> None:
     body = body_of(anna)
-    post = made(anna.post(INTENT, json=body))["postId"]
+    post = created_data(anna.post(INTENT, json=body))["postId"]
     shown = anna.get(f"/v1/posts/{post}").json()
     assert {name: shown[name] for name in PRIVATE} == {
         "requestId": body["requestId"],
@@ -146,9 +146,9 @@ def test_an_author_sees_the_request_and_the_lease_of_their_post_without_the_toke
     assert token not in anna.get("/v1/posts?author=anna").text
 
 
-def test_others_do_not_see_the_request_of_a_post(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_other_users_do_not_see_the_request_id_of_a_post(env: ApiEnvironment, anna: httpx2.Client) -> None:
     body = body_of(anna)
-    post = made(anna.post(INTENT, json=body))["postId"]
+    post = created_data(anna.post(INTENT, json=body))["postId"]
     assert env.release() == 1
     bo, org = env.person("bo"), env.org(["posts:read"])
     for other in (bo, org):
@@ -167,9 +167,9 @@ def test_others_do_not_see_the_request_of_a_post(env: ApiEnvironment, anna: http
 
 def test_an_unknown_duly_user_is_named_with_its_header(env: ApiEnvironment, anna: httpx2.Client) -> None:
     root, behalf = env.org(["admin"]), {"Duly-User": "nobody-here"}
-    words = refused(root.post(INTENT, json=body_of(anna), headers=behalf), 400, "INVALID_ARGUMENT")
-    assert words.startswith("Duly-User: nobody-here: no person has this uid; ")
-    assert "duly users create nobody-here" in words
+    expected_text = error_message(root.post(INTENT, json=body_of(anna), headers=behalf), 400, "INVALID_ARGUMENT")
+    assert expected_text.startswith("Duly-User: nobody-here: no person has this uid; ")
+    assert "duly users create nobody-here" in expected_text
     for answer in (
         root.post("/v1/posts/images", content=b"x", headers=behalf),
         root.get("/v1/posts", headers=behalf),

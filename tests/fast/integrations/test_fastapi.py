@@ -36,7 +36,7 @@ def application(dsn: str, **options: Any) -> FastAPI:
     app = FastAPI(lifespan=duly.integrations.fastapi.lifespan(jobs, dsn=dsn, **options))
 
     @app.post("/greet/{name}")
-    async def ask(name: str, tx: duly.integrations.fastapi.Transaction) -> str:
+    async def enqueue_greeting(name: str, tx: duly.integrations.fastapi.Transaction) -> str:
         made = await greet.on(tx).enqueue(name)
         if name == "raise":
             raise RuntimeError(name)
@@ -50,7 +50,7 @@ def application(dsn: str, **options: Any) -> FastAPI:
     def working(request: Request) -> bool:
         return duly.integrations.fastapi.is_working(request)
 
-    _ = ask, working
+    _ = enqueue_greeting, working
     return app
 
 
@@ -61,7 +61,7 @@ def client(duly_database: str) -> Generator[TestClient, None, None]:
         yield client
 
 
-def test_a_job_is_there_once_the_answer_is(client: TestClient, duly_database: str) -> None:
+def test_job_exists_once_the_response_was_sent(client: TestClient, duly_database: str) -> None:
     answer = client.post("/greet/anna")
     with psycopg.connect(duly_database) as tx:
         assert_enqueued(tx, greet, "anna")
@@ -70,15 +70,13 @@ def test_a_job_is_there_once_the_answer_is(client: TestClient, duly_database: st
 
 
 @pytest.mark.parametrize(("name", "status"), [("raise", 500), ("teapot", 418)])
-def test_a_request_that_raises_asked_for_nothing(
-    client: TestClient, duly_database: str, name: str, status: int
-) -> None:
+def test_request_that_raises_enqueues_nothing(client: TestClient, duly_database: str, name: str, status: int) -> None:
     assert client.post(f"/greet/{name}").status_code == status
     with psycopg.connect(duly_database) as tx:
         assert_not_enqueued(tx, greet)
 
 
-def test_a_commit_that_fails_is_not_told_as_success(client: TestClient, duly_database: str) -> None:
+def test_failed_commit_is_not_answered_as_success(client: TestClient, duly_database: str) -> None:
     with psycopg.connect(duly_database) as tx:
         tx.execute("create table promises (kept int unique deferrable initially deferred)")
     assert client.post("/greet/late").status_code == 500
@@ -86,7 +84,7 @@ def test_a_commit_that_fails_is_not_told_as_success(client: TestClient, duly_dat
         assert_not_enqueued(tx, greet)
 
 
-def test_without_a_worker_nobody_works(client: TestClient) -> None:
+def test_without_a_worker_is_working_is_false(client: TestClient) -> None:
     assert client.get("/working").json() is False
 
 
@@ -103,7 +101,7 @@ def test_an_application_without_the_lifespan_gets_a_clear_error() -> None:
 
 
 @pytest.mark.parametrize("worker", [False, True])
-def test_a_server_starts_and_ends_though_its_database_is_away(tmp_path: Path, worker: bool) -> None:
+def test_application_starts_and_stops_without_its_database(tmp_path: Path, worker: bool) -> None:
     with TestClient(application(f"host={tmp_path} dbname=nowhere", worker=worker)) as client:
         assert client.get("/working").json() is False
 
@@ -135,7 +133,7 @@ def project(tmp_path: Path, duly_database: str) -> Path:
     return tmp_path
 
 
-async def test_the_lifespan_of_the_docs_is_composed_with_ours(
+async def test_documented_lifespan_composes_with_duly_lifespan(
     project: Path, duly_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", duly_database)

@@ -13,7 +13,7 @@ from duly.jobs.model import Floor, TypeInQueue, floors_after
 from tests.support.jobs.actions import JOB_TYPE, LEASE, Admin, Connection, JobActions
 
 
-async def test_a_claim_holds_the_job_and_counts_as_a_start(jobs: JobActions) -> None:
+async def test_claim_leases_the_job_and_counts_as_a_start(jobs: JobActions) -> None:
     (key,) = jobs.enqueue(payload={"n": 1})
     (lease,) = await jobs.claim()
     assert (lease.key, lease.row["payload"], lease.row["attempt"], lease.row["starts"]) == (key, {"n": 1}, 0, 1)
@@ -23,14 +23,14 @@ async def test_a_claim_holds_the_job_and_counts_as_a_start(jobs: JobActions) -> 
     jobs.verify()
 
 
-async def test_unknown_work_is_left_alone(jobs: JobActions) -> None:
+async def test_claim_skips_types_and_queues_that_it_does_not_name(jobs: JobActions) -> None:
     jobs.enqueue("unknown")
     jobs.enqueue(queue="elsewhere")
     assert await jobs.claim() == []
     assert len(await jobs.claim(TypeInQueue("elsewhere", "work"), TypeInQueue("default", "unknown"), limit=9)) == 2
 
 
-async def test_higher_priority_comes_first_and_then_what_has_waited_longest(jobs: JobActions) -> None:
+async def test_jobs_are_claimed_by_priority_and_then_by_age(jobs: JobActions) -> None:
     low_old, low_new = jobs.enqueue(priority=-5, rows=2)
     (other_type,) = jobs.enqueue("other", priority=-5)
     (high,) = jobs.enqueue("other", priority=100)
@@ -39,7 +39,7 @@ async def test_higher_priority_comes_first_and_then_what_has_waited_longest(jobs
     assert order == [high, plain, low_old, low_new, other_type]
 
 
-async def test_at_equal_priority_the_kind_whose_head_waited_longest_comes_first(jobs: JobActions) -> None:
+async def test_at_equal_priority_the_job_type_with_the_oldest_job_is_claimed_first(jobs: JobActions) -> None:
     (one,) = jobs.enqueue("one")
     (two,) = jobs.enqueue("two")
     (three,) = jobs.enqueue("one")
@@ -48,7 +48,7 @@ async def test_at_equal_priority_the_kind_whose_head_waited_longest_comes_first(
     assert order == [one, two, three]
 
 
-async def test_one_claim_takes_from_as_many_kinds_and_priorities_as_it_needs(jobs: JobActions) -> None:
+async def test_one_claim_spans_several_job_types_and_priorities(jobs: JobActions) -> None:
     for priority in (1, 0, -1):
         jobs.enqueue("one", rows=2, priority=priority)
         jobs.enqueue("two", rows=2, priority=priority)
@@ -57,7 +57,7 @@ async def test_one_claim_takes_from_as_many_kinds_and_priorities_as_it_needs(job
     assert len({lease.owner for lease in leases}) == 1
 
 
-async def test_nothing_is_claimed_before_its_time(jobs: JobActions) -> None:
+async def test_job_is_not_claimed_before_run_at(jobs: JobActions) -> None:
     jobs.enqueue(delay_seconds=60.0)
     assert await jobs.claim() == []
     jobs.advance_clock(61)
@@ -65,7 +65,7 @@ async def test_nothing_is_claimed_before_its_time(jobs: JobActions) -> None:
 
 
 @pytest.mark.parametrize("what", [{"queue": "default"}, {"type": "work"}, {"queue": "default", "type": "work"}])
-async def test_what_is_paused_rests_until_it_is_resumed(
+async def test_paused_queue_or_type_is_not_claimed_until_it_is_resumed(
     what: dict[str, str], jobs: JobActions, worker: Connection
 ) -> None:
     jobs.enqueue()
@@ -81,7 +81,7 @@ async def test_what_is_paused_rests_until_it_is_resumed(
     assert [lease.row["type"] for lease in await jobs.claim(*job_types, limit=9)] == ["work"]
 
 
-async def test_a_limit_counts_what_runs_in_every_queue_and_binds_no_other_type(
+async def test_concurrency_limit_counts_running_jobs_of_its_type_in_all_queues(
     jobs: JobActions, worker: Connection
 ) -> None:
     assert await limits.set_concurrency(worker, "work", 3)
@@ -100,7 +100,7 @@ async def test_a_limit_counts_what_runs_in_every_queue_and_binds_no_other_type(
     assert len(await jobs.claim(*job_types, limit=9)) == 3
 
 
-async def test_a_claimer_that_hangs_with_the_limit_keeps_nobody_from_other_types(
+async def test_open_claim_of_a_limited_type_does_not_block_claims_of_other_types(
     jobs: JobActions, other: Connection
 ) -> None:
     await limits.set_concurrency(jobs.worker, "work", 5)
@@ -114,26 +114,24 @@ async def test_a_claimer_that_hangs_with_the_limit_keeps_nobody_from_other_types
     assert len(await jobs.claim(limit=9)) == 1
 
 
-async def test_no_job_ever_has_two_holders_though_eight_claimers_race(jobs: JobActions, admin: Admin) -> None:
+async def test_eight_concurrent_claimers_claim_each_job_exactly_once(jobs: JobActions, admin: Admin) -> None:
     jobs.enqueue(rows=300)
 
     async def drain() -> list[Any]:
         async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
-            held: list[Any] = []
+            claimed_keys: list[Any] = []
             while leases := await repository.claim_jobs(
                 connection, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=7
             ):
-                held += [lease.key for lease in leases]
-            return held
+                claimed_keys += [lease.key for lease in leases]
+            return claimed_keys
 
     claimed = [key for keys in await asyncio.gather(*(drain() for _ in range(8))) for key in keys]
     assert len(claimed) == len(set(claimed)) == 300
     assert jobs.columns("starts") == [1] * 300
 
 
-async def test_a_floor_passes_over_what_lies_below_it_and_over_nothing_else(
-    jobs: JobActions, worker: Connection
-) -> None:
+async def test_claim_with_a_floor_skips_only_jobs_before_the_floor(jobs: JobActions, worker: Connection) -> None:
     first, second = jobs.enqueue(rows=2)
     (low,) = jobs.enqueue(priority=-1)
     (high,) = jobs.enqueue(priority=1)
@@ -144,7 +142,7 @@ async def test_a_floor_passes_over_what_lies_below_it_and_over_nothing_else(
     assert [lease.key for lease in await jobs.claim()] == [first]
 
 
-def test_a_floor_is_the_newest_of_one_priority() -> None:
+def test_floor_is_the_latest_row_of_a_type_whose_rows_share_one_priority() -> None:
     rows: list[dict[str, Any]] = [
         {"queue": "q", "type": "one", "priority": 0, "run_at": 5, "id": 9},
         {"queue": "q", "type": "one", "priority": 0, "run_at": 7, "id": 2},

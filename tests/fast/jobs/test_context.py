@@ -30,25 +30,27 @@ def worker_dsn(admin: Admin) -> str:
 
 
 @asynccontextmanager
-async def held(jobs: JobActions, dsn: str) -> AsyncGenerator[Context, None]:
+async def claimed_context(jobs: JobActions, dsn: str) -> AsyncGenerator[Context, None]:
     """The context of a claimed job."""
     async with open_pool(dsn, idle=0) as pool:
         (lease,) = await jobs.claim()
         yield build_context(lease, database=JobDatabase(lease, pool, "duly_api", asyncio.get_running_loop()))
 
 
-async def test_nobody_can_take_the_job_while_the_transaction_is_open(jobs: JobActions, worker_dsn: str) -> None:
+async def test_job_is_not_swept_while_its_handlers_transaction_is_open(jobs: JobActions, worker_dsn: str) -> None:
     jobs.enqueue()
-    async with held(jobs, worker_dsn) as ctx, ctx.transaction() as tx:
+    async with claimed_context(jobs, worker_dsn) as ctx, ctx.transaction() as tx:
         jobs.advance_clock(61)
         assert await jobs.sweep() == 0
         await ctx.complete(tx, 1)
     assert jobs.columns("status", "result") == [("succeeded", 1)]
 
 
-async def test_completing_needs_the_connection_of_the_open_transaction(jobs: JobActions, worker_dsn: str) -> None:
+async def test_complete_requires_the_connection_of_the_open_context_transaction(
+    jobs: JobActions, worker_dsn: str
+) -> None:
     jobs.enqueue()
-    async with held(jobs, worker_dsn) as ctx:
+    async with claimed_context(jobs, worker_dsn) as ctx:
         with pytest.raises(InvalidArgument, match=r"ctx\.transaction"):
             await ctx.complete(jobs.worker, 1)
         with pytest.raises(InvalidArgument, match="async with"), ctx.transaction():

@@ -40,9 +40,7 @@ def thumbnail(ctx: duly.Context, image_id: str) -> None:
         ("xyzzy", "options are delay, key, org, priority, requested_by, run_at"),
     ],
 )
-def test_an_unknown_option_of_a_request_is_refused_with_the_nearest_name(
-    option: str, answer: str, admin: Admin
-) -> None:
+def test_unknown_enqueue_option_is_refused_with_the_nearest_name(option: str, answer: str, admin: Admin) -> None:
     unknown: Any = {option: 1}
     with pytest.raises(InvalidArgument, match=answer):
         thumbnail.on(admin, **unknown)
@@ -56,7 +54,7 @@ def test_an_unknown_option_of_a_request_is_refused_with_the_nearest_name(
         ("xyzzy", "options are backoff, concurrency, isolate, max_attempts"),
     ],
 )
-def test_an_unknown_option_of_a_declaration_is_refused_with_the_nearest_name(option: str, answer: str) -> None:
+def test_unknown_declaration_option_is_refused_with_the_nearest_name(option: str, answer: str) -> None:
     unknown: Any = {option: 1}
     with pytest.raises(InvalidArgument, match=answer):
         App().job("late", **unknown)
@@ -89,9 +87,7 @@ def test_an_unknown_option_of_a_declaration_is_refused_with_the_nearest_name(opt
         ({"backoff": "linear"}, "backoff 'linear': must be none, fixed or exp"),
     ],
 )
-def test_a_declaration_that_no_job_could_be_made_from_is_refused_when_it_is_made(
-    options: dict[str, Any], answer: str
-) -> None:
+def test_invalid_declaration_option_is_refused_at_declaration(options: dict[str, Any], answer: str) -> None:
     given: dict[str, Any] = {"type": "good", **options}
     with pytest.raises(InvalidArgument, match=answer):
         App().job(**given)
@@ -128,14 +124,14 @@ def test_a_function_that_does_not_take_the_context_first_is_refused(function: Ca
 
 
 @pytest.mark.parametrize("function", [in_words, by_name, by_annotation, ignored])
-def test_the_context_is_known_by_its_annotation_or_by_its_name(function: Callable[..., None]) -> None:
+def test_context_parameter_is_recognized_by_annotation_or_name(function: Callable[..., None]) -> None:
     App().job("good")(function)
 
 
 # Backoff --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_backoff_takes_its_policy_as_a_word() -> None:
+def test_backoff_accepts_its_policy_as_a_string() -> None:
     assert duly.Backoff("fixed", 1, 1) == Backoff(BackoffPolicy.FIXED, 1.0, 1.0)
     assert duly.Backoff("fixed", 1, 1).policy is BackoffPolicy.FIXED
     assert duly.Backoff("none").delay_seconds(0) == 0
@@ -148,18 +144,18 @@ def test_a_declared_backoff_reaches_the_job(jobs: JobActions) -> None:
     def slow(ctx: duly.Context) -> None: ...
 
     slow.on(jobs.admin).enqueue()
-    told = jobs.columns("backoff_policy", "backoff_base_seconds", "backoff_cap_seconds")
-    assert told == [("fixed", 1.0, 2.0)]
+    columns = jobs.columns("backoff_policy", "backoff_base_seconds", "backoff_cap_seconds")
+    assert columns == [("fixed", 1.0, 2.0)]
 
 
 @pytest.mark.parametrize("policy", ["linear", "", None, 7])
-def test_a_backoff_of_an_unknown_policy_is_refused_when_it_is_made(policy: Any) -> None:
+def test_unknown_backoff_policy_is_refused_at_construction(policy: Any) -> None:
     with pytest.raises(InvalidArgument, match="must be none, fixed or exp"):
         duly.Backoff(policy)
 
 
 @pytest.mark.parametrize("base", ["1", None, True])
-def test_a_backoff_of_no_number_is_refused_when_it_is_made(base: Any) -> None:
+def test_backoff_base_that_is_not_a_number_is_refused_at_construction(base: Any) -> None:
     with pytest.raises(InvalidArgument, match="base"):
         duly.Backoff("fixed", base, 9)
 
@@ -167,7 +163,7 @@ def test_a_backoff_of_no_number_is_refused_when_it_is_made(base: Any) -> None:
 # Times ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_time_without_a_zone_is_refused(admin: Admin) -> None:
+def test_run_at_without_a_time_zone_is_refused(admin: Admin) -> None:
     noon = datetime(2026, 12, 1, 12, 0)  # noqa: DTZ001
     with pytest.raises(InvalidArgument, match=r"run_at=2026-12-01 12:00:00 has no time zone.*tzinfo"):
         thumbnail.on(admin, run_at=noon).enqueue("a1")
@@ -175,13 +171,13 @@ def test_a_time_without_a_zone_is_refused(admin: Admin) -> None:
     assert admin.execute("select run_at from ledger.job").fetchall() == [(noon.replace(tzinfo=UTC),)]
 
 
-async def test_many_times_of_which_one_has_no_zone_are_refused(jobs: JobActions) -> None:
+async def test_batch_with_one_run_at_without_a_time_zone_is_refused(jobs: JobActions) -> None:
     times = [datetime(2026, 12, 1, tzinfo=UTC), datetime(2026, 12, 1)]  # noqa: DTZ001
     with pytest.raises(InvalidArgument, match="has no time zone"):
         await insert_jobs(jobs.worker, JobRequest(ORG, "work"), [{}, {}], run_ats=times)
 
 
-def test_a_time_and_a_delay_are_refused_together(admin: Admin) -> None:
+def test_run_at_together_with_delay_is_refused(admin: Admin) -> None:
     with pytest.raises(InvalidArgument, match="not both"):
         thumbnail.on(admin, run_at=datetime.now(UTC), delay="1h").enqueue("a1")
 
@@ -209,19 +205,19 @@ def of_class(module: str, name: str) -> object:
         (object(), "not object"),
     ],
 )
-def test_a_connection_that_is_not_supported_is_refused_by_name(given: Any, answer: str) -> None:
+def test_unsupported_connection_is_refused_with_its_type(given: Any, answer: str) -> None:
     with pytest.raises(InvalidArgument, match=answer) as refusal:
         thumbnail.on(given)
     assert "psycopg 3" in str(refusal.value)
     assert "SQLAlchemy" in str(refusal.value)
 
 
-def test_a_cursor_is_refused_and_its_connection_named(admin: Admin) -> None:
+def test_cursor_is_refused_with_a_hint_to_use_its_connection(admin: Admin) -> None:
     with admin.cursor() as cursor, pytest.raises(InvalidArgument, match=r"cursor.*cursor\.connection"):
         thumbnail.on(cursor)  # type: ignore[call-overload] # pyright: ignore
 
 
-async def test_sqlalchemy_over_another_driver_is_refused_with_the_address_to_use(admin: Admin) -> None:
+async def test_sqlalchemy_with_another_driver_is_refused_with_the_url_to_use(admin: Admin) -> None:
     pytest.importorskip("asyncpg", reason="it comes with the extra bench")
     info = admin.info
     address = f"postgresql+asyncpg://{info.user}@/{info.dbname}?host={info.host}&port={info.port}"
@@ -242,11 +238,11 @@ async def test_sqlalchemy_over_another_driver_is_refused_with_the_address_to_use
 # Types and names ------------------------------------------------------------------------------------------------------
 
 
-def test_asking_on_an_async_connection_is_typed_as_a_coroutine() -> None:
+def test_enqueue_on_an_async_connection_is_typed_as_a_coroutine() -> None:
     assert get_origin(get_type_hints(AsyncEnqueuer.enqueue)["return"]) is Coroutine
 
 
-def test_the_answer_names_the_job(admin: Admin) -> None:
+def test_enqueue_returns_the_id_of_the_job(admin: Admin) -> None:
     made = thumbnail.on(admin, key="k").enqueue("a1")
     again = thumbnail.on(admin, key="k").enqueue("a1")
     assert isinstance(made.job_id, UUID)

@@ -16,7 +16,7 @@ from duly.db.migrations import Names
 from duly.jobs import JOB_MACHINE
 from duly.jobs.model import TERMINAL, JobStatus
 from duly.lease.state_machine import ILLEGAL_MOVE
-from tests.fast.jobs.test_machine import BESIDE, WAYS
+from tests.fast.jobs.test_machine import BESIDE, PATHS_TO_STATUS
 from tests.support.jobs.actions import ORG, Admin, JobActions
 
 STATES = tuple(status.value for status in JobStatus)
@@ -42,14 +42,12 @@ def everything(jobs: JobActions, key: UUID) -> tuple[Any, ...]:
     return (row, jobs.events(key))
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 @pytest.mark.parametrize("before", STATES)
-def test_from_each_state_a_job_goes_where_it_is_drawn_and_nowhere_else(
-    before: str, jobs: JobActions, mover: Admin
-) -> None:
+def test_job_moves_only_along_the_edges_of_its_state_machine(before: str, jobs: JobActions, mover: Admin) -> None:
     keys = jobs.enqueue(rows=len(STATES))
     for key, after in zip(keys, STATES, strict=True):
-        for each in WAYS[before]:
+        for each in PATHS_TO_STATUS[before]:
             assert move(mover, key, each) == 1
         was, log = everything(jobs, key)
         if JOB_MACHINE.allows(before, after):
@@ -69,13 +67,13 @@ def test_from_each_state_a_job_goes_where_it_is_drawn_and_nowhere_else(
 
 def numbers(jobs: JobActions, key: UUID) -> list[int]:
     """Return the sequence numbers of a job's events."""
-    asked = "select seq from ledger.job_event where job_id = %s order by seq"
-    return [seq for (seq,) in jobs.admin.execute(asked, [key])]
+    query = "select seq from ledger.job_event where job_id = %s order by seq"
+    return [seq for (seq,) in jobs.admin.execute(query, [key])]
 
 
 @pytest.mark.parametrize("status", STATES)
-def test_a_job_begins_queued_and_nothing_else_even_for_its_owner(status: str, jobs: JobActions, admin: Admin) -> None:
-    said = f"cannot begin as {status}"
+def test_job_is_inserted_only_as_queued_even_by_the_table_owner(status: str, jobs: JobActions, admin: Admin) -> None:
+    message = f"cannot begin as {status}"
     insert = f"insert into ledger.job (org_id, type, status) values ('{ORG}', 'work', '{status}')".encode()
     with admin.transaction():
         admin.execute(f"set local role {Names().owner}".encode())
@@ -83,25 +81,25 @@ def test_a_job_begins_queued_and_nothing_else_even_for_its_owner(status: str, jo
             admin.execute(insert)
         else:
             with (
-                pytest.raises(psycopg.DatabaseError, match=said) as refusal,
+                pytest.raises(psycopg.DatabaseError, match=message) as refusal,
                 admin.transaction(),
             ):
                 admin.execute(insert)
             assert refusal.value.sqlstate == ILLEGAL_MOVE
     made = [(None, "queued")] if status in JOB_MACHINE.initial else []
-    told = admin.execute("select prev_status, next_status from ledger.job_event").fetchall()
-    assert told == made
+    moves = admin.execute("select prev_status, next_status from ledger.job_event").fetchall()
+    assert moves == made
     assert len(jobs.columns("id")) == len(made)
 
 
 @pytest.mark.parametrize("status", STATES)
-def test_nobody_who_runs_makes_a_job_by_hand(status: str, jobs: JobActions, mover: Admin) -> None:
+def test_runtime_role_cannot_insert_a_job_directly(status: str, jobs: JobActions, mover: Admin) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         mover.execute("insert into ledger.job (org_id, type, status) values (%s, 'work', %s)", [ORG, status])
     assert jobs.columns("id") == []
 
 
-def test_one_forbidden_move_among_many_stops_them_all(jobs: JobActions, mover: Admin) -> None:
+def test_one_illegal_transition_rolls_back_the_whole_statement(jobs: JobActions, mover: Admin) -> None:
     waiting, ended = jobs.enqueue(rows=2)
     move(mover, ended, "canceled")
     before = [everything(jobs, key) for key in (waiting, ended)]
@@ -110,21 +108,21 @@ def test_one_forbidden_move_among_many_stops_them_all(jobs: JobActions, mover: A
     assert [everything(jobs, key) for key in (waiting, ended)] == before
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 @pytest.mark.parametrize("end", sorted(TERMINAL - {JobStatus.DEAD_LETTER}))
-def test_what_has_ended_for_good_never_moves_again(end: str, jobs: JobActions, mover: Admin) -> None:
+def test_succeeded_or_canceled_job_never_changes_state_again(end: str, jobs: JobActions, mover: Admin) -> None:
     assert JOB_MACHINE.edges.get(end, ()) == ()
     (key,) = jobs.enqueue()
-    for each in WAYS[end]:
+    for each in PATHS_TO_STATUS[end]:
         move(mover, key, each)
     for after in sorted(set(STATES) - {end}):
         with pytest.raises(psycopg.DatabaseError, match="cannot go from"):
             move(mover, key, after)
-    assert jobs.path(key) == ["queued", *WAYS[end]]
+    assert jobs.path(key) == ["queued", *PATHS_TO_STATUS[end]]
 
 
-@pytest.mark.lawless
-def test_a_change_of_holder_is_an_event_too(jobs: JobActions, mover: Admin) -> None:
+@pytest.mark.breaks_invariants
+def test_change_of_lease_owner_writes_an_event(jobs: JobActions, mover: Admin) -> None:
     (key,) = jobs.enqueue()
     move(mover, key, "running")
     mover.execute("update ledger.job set lease_owner = 'me/2' where id = %s", [key])

@@ -16,7 +16,7 @@ from duly.jobs.model import JobOptions, JobRequest
 from tests.support.jobs.actions import ORG, OTHER_ORG, Admin, Connection, JobActions
 
 
-def test_a_job_waits_with_everything_the_contract_says(jobs: JobActions, admin: Admin) -> None:
+def test_enqueued_job_has_the_defaults_of_the_contract(jobs: JobActions, admin: Admin) -> None:
     (key,) = jobs.enqueue()
     assert jobs.columns("id", "status", "attempt", "max_attempts", "backoff_policy", "priority", "starts", "queue") == [
         (key, "queued", 0, 5, "exp", 0, 0, "default")
@@ -27,13 +27,13 @@ def test_a_job_waits_with_everything_the_contract_says(jobs: JobActions, admin: 
     jobs.verify()
 
 
-async def test_everything_that_was_asked_for_is_kept(jobs: JobActions, worker: Connection) -> None:
+async def test_enqueue_stores_every_option_of_the_request(jobs: JobActions, worker: Connection) -> None:
     options = JobOptions(7, 3, Backoff(BackoffPolicy.FIXED, 2.0, 9.0), 30.0, 86_400.0)
     request = JobRequest(ORG, "mail", {"to": "anna"}, "slow", "order:42", None, 10.0, "anna", "key_1", options)
-    made = await insert_job(worker, request)
+    created = await insert_job(worker, request)
     again = await insert_job(worker, request)
-    assert (made["outcome"], again["outcome"], made["id"] == again["id"]) == ("created", "existing", True)
-    job = await repository.find_job(worker, ORG, made["id"])
+    assert (created["outcome"], again["outcome"], created["id"] == again["id"]) == ("created", "existing", True)
+    job = await repository.find_job(worker, ORG, created["id"])
     assert job
     assert (job.type, job.payload, job.queue, job.idempotency_key) == ("mail", {"to": "anna"}, "slow", "order:42")
     assert (job.priority, job.max_attempts, job.timeout_seconds) == (7, 3, 30.0)
@@ -44,7 +44,7 @@ async def test_everything_that_was_asked_for_is_kept(jobs: JobActions, worker: C
     assert await repository.find_job(worker, OTHER_ORG, job.id) is None
 
 
-def test_the_same_key_is_the_same_job_and_another_body_is_refused(jobs: JobActions, admin: Admin) -> None:
+def test_same_key_returns_the_same_job_and_another_request_is_refused(jobs: JobActions, admin: Admin) -> None:
     first = jobs.enqueue(key="k", payload={"b": 1, "a": [1, 2]})
     assert jobs.enqueue(key="k", payload={"a": [1, 2], "b": 1}) == first
     same: dict[str, Any] = {"payload": {"a": [1, 2], "b": 1}}
@@ -68,20 +68,23 @@ def test_the_same_key_is_the_same_job_and_another_body_is_refused(jobs: JobActio
         ({"run_at": "2030-01-01Z", "queue": "images"}, "queue default, not images, another due time"),
     ],
 )
-def test_a_key_that_is_taken_names_the_job_its_status_and_what_differs(
+def test_reused_key_error_names_the_job_its_status_and_the_difference(
     other: dict[str, Any], differs: str, jobs: JobActions
 ) -> None:
     (first,) = jobs.enqueue(key="order:42", payload={"name": "Anna"})
     given: dict[str, Any] = {"key": "order:42", "payload": {"name": "Anna"}, **other}
     with pytest.raises(psycopg.DatabaseError) as refusal:
         jobs.enqueue(**given)
-    told = refusal.value.diag
-    assert told.message_primary == f'key "order:42" already belongs to job {first} (queued), asked for with {differs}'
-    assert told.message_hint == "use a key of its own for every request"
-    assert "Anna" not in f"{told.message_detail} {told.context}"
+    diagnostics = refusal.value.diag
+    assert (
+        diagnostics.message_primary
+        == f'key "order:42" already belongs to job {first} (queued), asked for with {differs}'
+    )
+    assert diagnostics.message_hint == "use a key of its own for every request"
+    assert "Anna" not in f"{diagnostics.message_detail} {diagnostics.context}"
 
 
-def test_a_key_of_a_canceled_job_is_refused_with_the_command_that_frees_it(jobs: JobActions, admin: Admin) -> None:
+def test_key_of_a_canceled_job_is_refused_with_the_command_that_releases_it(jobs: JobActions, admin: Admin) -> None:
     (first,) = jobs.enqueue(key="order:42")
     admin.execute("update ledger.job set status = 'canceled'")
     with pytest.raises(psycopg.DatabaseError, match=r"\(canceled\)") as refusal:
@@ -89,7 +92,7 @@ def test_a_key_of_a_canceled_job_is_refused_with_the_command_that_frees_it(jobs:
     assert refusal.value.diag.message_hint == f"to free the key: duly jobs cancel {first} --release-key"
 
 
-def test_a_key_is_free_again_once_its_job_was_removed(jobs: JobActions, admin: Admin) -> None:
+def test_key_can_be_used_again_after_retention_deletes_its_job(jobs: JobActions, admin: Admin) -> None:
     (first,) = jobs.enqueue(key="k")
     admin.execute("update ledger.job set status = 'canceled'")
     assert jobs.enqueue(key="k") == [first]
@@ -98,13 +101,13 @@ def test_a_key_is_free_again_once_its_job_was_removed(jobs: JobActions, admin: A
     assert jobs.enqueue(key="k") != [first]
 
 
-def test_nothing_exists_unless_the_caller_commits(jobs: JobActions, api: Admin) -> None:
+def test_rolled_back_enqueue_creates_no_job(jobs: JobActions, api: Admin) -> None:
     with api.transaction(force_rollback=True):
         api.execute("select ledger.enqueue(%s, 'work')", [ORG])
     assert jobs.columns("id") == []
 
 
-async def test_many_are_made_in_one_call_in_the_order_given(jobs: JobActions, worker: Connection) -> None:
+async def test_enqueue_many_returns_jobs_in_the_order_given(jobs: JobActions, worker: Connection) -> None:
     (before,) = jobs.enqueue(key="b", payload={"n": 1})
     payloads = [{"n": n} for n in range(4)]
     rows = await insert_jobs(worker, JobRequest(ORG, "work"), payloads, ["a", "b", None, "c"])
@@ -115,7 +118,7 @@ async def test_many_are_made_in_one_call_in_the_order_given(jobs: JobActions, wo
     jobs.verify()
 
 
-async def test_equal_keys_within_one_call_are_one_job(jobs: JobActions, worker: Connection) -> None:
+async def test_equal_keys_in_one_call_create_one_job(jobs: JobActions, worker: Connection) -> None:
     rows = await insert_jobs(worker, JobRequest(ORG, "work"), [{}, {}, {}], ["a", "a", "a"])
     assert len({row["id"] for row in rows}) == 1
     assert sorted(row["outcome"] for row in rows) == ["created", "existing", "existing"]
@@ -129,7 +132,7 @@ async def test_one_reused_key_refuses_the_whole_call(jobs: JobActions, worker: C
     assert len(jobs.columns("id")) == 1
 
 
-async def test_jobs_of_one_call_are_performed_in_the_order_given(jobs: JobActions, worker: Connection) -> None:
+async def test_jobs_of_one_call_are_claimed_in_the_order_given(jobs: JobActions, worker: Connection) -> None:
     await insert_jobs(worker, JobRequest(ORG, "work"), [{"n": n} for n in range(50)])
     seen = [lease.row["payload"]["n"] for _ in range(5) for lease in await jobs.claim(limit=10)]
     assert [sorted(seen[n : n + 10]) for n in range(0, 50, 10)] == [list(range(n, n + 10)) for n in range(0, 50, 10)]
@@ -167,24 +170,26 @@ async def test_arrays_of_unequal_length_are_refused(arrays: dict[str, Any], work
         ("ck_job__years_2000_to_2200", {"run_at": "infinity"}),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(constraint: str, options: dict[str, Any], jobs: JobActions) -> None:
+def test_invalid_option_violates_the_named_constraint(
+    constraint: str, options: dict[str, Any], jobs: JobActions
+) -> None:
     with pytest.raises(psycopg.errors.CheckViolation) as refusal:
         jobs.enqueue(**options)
     assert refusal.value.diag.constraint_name == constraint
 
 
 @pytest.mark.parametrize("options", [{"key": "k" * 256}, {"type": "t" * 101}, {"requested_by": "r" * 256}])
-def test_what_is_too_long_is_refused(options: dict[str, Any], jobs: JobActions) -> None:
+def test_overlong_text_is_refused(options: dict[str, Any], jobs: JobActions) -> None:
     with pytest.raises(psycopg.errors.StringDataRightTruncation):
         jobs.enqueue(**options)
 
 
-def test_a_time_and_a_delay_contradict_each_other(jobs: JobActions) -> None:
+def test_run_at_together_with_delay_is_refused(jobs: JobActions) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="not both"):
         jobs.enqueue(run_at="2030-01-01Z", delay_seconds=1.0)
 
 
-def test_a_tenant_asks_for_itself_only_and_no_setting_is_left_behind(jobs: JobActions, api: Admin) -> None:
+def test_tenant_enqueues_only_for_its_own_org_and_leaves_no_setting_behind(jobs: JobActions, api: Admin) -> None:
     with api.transaction():
         api.execute("select set_config('app.current_org_id', %s, true)", [str(ORG)])
         api.execute("select ledger.enqueue(%s, 'work')", [ORG])
@@ -197,7 +202,7 @@ def test_a_tenant_asks_for_itself_only_and_no_setting_is_left_behind(jobs: JobAc
     assert sorted(jobs.columns("org_id")) == [ORG, OTHER_ORG]
 
 
-def test_who_may_only_read_may_not_ask(admin: Admin) -> None:
+def test_readonly_role_cannot_enqueue(admin: Admin) -> None:
     with (
         psycopg.connect(make_conninfo(admin.info.dsn, user=Names().readonly), autocommit=True) as reader,
         pytest.raises(psycopg.errors.InsufficientPrivilege),
@@ -205,11 +210,15 @@ def test_who_may_only_read_may_not_ask(admin: Admin) -> None:
         reader.execute("select ledger.enqueue(%s, 'work')", [ORG])
 
 
-@pytest.mark.parametrize(("delay", "heard"), [(None, 1), (60.0, 0)])
-def test_workers_are_woken_for_what_is_due_now(delay: float | None, heard: int, admin: Admin, api: Admin) -> None:
+@pytest.mark.parametrize(("delay", "notification_count"), [(None, 1), (60.0, 0)])
+def test_enqueue_notifies_workers_only_of_jobs_that_are_due_now(
+    delay: float | None, notification_count: int, admin: Admin, api: Admin
+) -> None:
     with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().worker), autocommit=True) as listener:
         listener.execute("listen duly_ledger")
         api.execute("select ledger.enqueue(%s, 'work', delay_seconds => %s)", [ORG, delay])
         admin.execute("select pg_notify('duly_ledger', 'the end')")
-        words = [word.payload for word in listener.notifies(timeout=30, stop_after=heard + 1)]
-    assert words == [""] * heard + ["the end"]
+        received = [
+            notification.payload for notification in listener.notifies(timeout=30, stop_after=notification_count + 1)
+        ]
+    assert received == [""] * notification_count + ["the end"]

@@ -44,7 +44,7 @@ async def api_pool(admin: Admin) -> AsyncGenerator[Pool, None]:
         yield opened
 
 
-async def hire(jobs: JobActions, *job_types: str, name: str = "night", slots: int = 2) -> WorkerIdentity:
+async def register_worker(jobs: JobActions, *job_types: str, name: str = "night", slots: int = 2) -> WorkerIdentity:
     """Register a worker."""
     identity = WorkerIdentity(name, job_types or HANDLES, {"ledger": slots})
     await register(jobs.worker, identity)
@@ -66,26 +66,26 @@ class Case:
 CASES: list[Case] = []
 
 
-def says(reason: JobReason, sentence: str) -> Callable[[Callable[[JobActions, Pool], Awaitable[UUID]]], None]:
+def explained_by(reason: JobReason, sentence: str) -> Callable[[Callable[[JobActions, Pool], Awaitable[UUID]]], None]:
     """Register a function that produces a reason and a sentence of this pattern."""
     return lambda bring_about: CASES.append(Case(reason, sentence.replace("TIME", TIME), bring_about))
 
 
-@says(JobReason.SUCCEEDED, r"It succeeded at TIME, at attempt 1 of 5\.")
+@explained_by(JobReason.SUCCEEDED, r"It succeeded at TIME, at attempt 1 of 5\.")
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue()
     await repository.settle_done(jobs.worker, await jobs.claim(), [None])
     return key
 
 
-@says(JobReason.CANCELED, r"It was cancelled at TIME, as requested by anna\.")
+@explained_by(JobReason.CANCELED, r"It was cancelled at TIME, as requested by anna\.")
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue()
     await service.cancel(pool, ORG, key, "anna")
     return key
 
 
-@says(JobReason.CANCELED, r"It was cancelled at TIME, as requested by anna\.")
+@explained_by(JobReason.CANCELED, r"It was cancelled at TIME, as requested by anna\.")
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue()
     leases = await jobs.claim()
@@ -94,7 +94,7 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
     return key
 
 
-@says(
+@explained_by(
     JobReason.DEAD_LETTER,
     r"It is a dead letter since TIME: attempt 1 of 1 failed and was the last, with OOPS \(because\); to put it back "
     rf"in the queue: duly jobs retry [-0-9a-f]+ --org {ORG}\.",
@@ -105,7 +105,9 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(JobReason.DEAD_LETTER, r"It is a dead letter since TIME: attempt 1 of 5 was given up, with NO \(never\); .*")
+@explained_by(
+    JobReason.DEAD_LETTER, r"It is a dead letter since TIME: attempt 1 of 5 was given up, with NO \(never\); .*"
+)
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue()
     leases = await jobs.claim()
@@ -114,7 +116,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(
+@explained_by(
     JobReason.HALF_FAILED,
     r"It failed with OOPS \(because\) and was neither requeued .* of worker-1; see: duly verify\.",
 )
@@ -124,20 +126,20 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(
+@explained_by(
     JobReason.EXPIRED_NO_WORKER,
     r"Its lease expired at TIME: worker-1 stopped renewing it, and no live worker that performs jobs .*: duly worker\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue()
     await jobs.claim()
-    await hire(jobs)  # and it is not seen again
+    await register_worker(jobs)  # and it is not seen again
     jobs.advance_clock(LEASE + 1)
-    await hire(jobs, "posts")  # and this one sweeps something else
+    await register_worker(jobs, "posts")  # and this one sweeps something else
     return key
 
 
-@says(
+@explained_by(
     JobReason.EXPIRED,
     r"Its lease expired at TIME: worker-1 stopped renewing it, and the next sweep, one every DULY_SWEEP_SECONDS, "
     r"returns it: then it waits for attempt 2 of 5\.",
@@ -146,44 +148,44 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue()
     await jobs.claim()
     jobs.advance_clock(LEASE + 1)
-    await hire(jobs, "ledger", "ledger:elsewhere/other")  # any worker that performs jobs sweeps them all
+    await register_worker(jobs, "ledger", "ledger:elsewhere/other")  # any worker that performs jobs sweeps them all
     return key
 
 
-@says(JobReason.EXPIRED, r"Its lease .* returns it: then it becomes a dead letter, after 1 of 1 attempts\.")
+@explained_by(JobReason.EXPIRED, r"Its lease .* returns it: then it becomes a dead letter, after 1 of 1 attempts\.")
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue(max_attempts=1)
     await jobs.claim()
     jobs.advance_clock(LEASE + 1)
-    await hire(jobs)
+    await register_worker(jobs)
     return key
 
 
-@says(JobReason.EXPIRED, r"Its lease .* returns it: then it is cancelled, as requested\.")
+@explained_by(JobReason.EXPIRED, r"Its lease .* returns it: then it is cancelled, as requested\.")
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue()
     await jobs.claim()
     await service.cancel(pool, ORG, key, "anna")
     jobs.advance_clock(LEASE + 1)
-    await hire(jobs)
+    await register_worker(jobs)
     return key
 
 
-@says(
+@explained_by(
     JobReason.HOLDER_GONE,
     r"worker-1 holds the lease until TIME, but is gone: last seen at TIME\. When the lease expires, the "
     r"next sweep returns it: then it waits for attempt 2 of 5\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
-    gone = await hire(jobs, name="worker-1")
+    stopped_worker = await register_worker(jobs, name="worker-1")
     (key,) = jobs.enqueue()
     await jobs.claim()
-    await note_stopped(jobs.worker, gone)
-    await hire(jobs)
+    await note_stopped(jobs.worker, stopped_worker)
+    await register_worker(jobs)
     return key
 
 
-@says(
+@explained_by(
     JobReason.CANCEL_REQUESTED,
     r"It runs, and anna requested its cancellation at TIME: worker-1, which has the lease until TIME, stops it when it "
     rf"renews the lease; to cancel it at once: duly jobs cancel [-0-9a-f]+ --org {ORG} --now\.",
@@ -195,7 +197,7 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
     return key
 
 
-@says(
+@explained_by(
     JobReason.RUNNING,
     r"It runs: worker-1 holds the lease since TIME, until TIME unless renewed; attempt 1 of 5, 40 %, in stage "
     r"'reading'\.",
@@ -207,7 +209,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(JobReason.RUNNING, r"It runs: .*; attempt 2 of 5, no progress reported\.")
+@explained_by(JobReason.RUNNING, r"It runs: .*; attempt 2 of 5, no progress reported\.")
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue(backoff_policy="none")
     await jobs.fail(*await jobs.claim())
@@ -215,7 +217,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(
+@explained_by(
     JobReason.BACKING_OFF,
     r"Attempt 1 of 5 failed with OOPS \(because\), and it waits until TIME, for another (59 s|1 min)\.",
 )
@@ -225,7 +227,9 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(JobReason.SNOOZED, r"Its handler returned Later, 2 times so far, and it waits until TIME, for another .*\.")
+@explained_by(
+    JobReason.SNOOZED, r"Its handler returned Later, 2 times so far, and it waits until TIME, for another .*\."
+)
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue(backoff_policy="none")
     await jobs.fail(*await jobs.claim())  # a failure before does not make it one
@@ -234,12 +238,14 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(JobReason.DELAYED, r"It waits until TIME, for another (1 h|59 min 5\d s), as requested when it was enqueued\.")
+@explained_by(
+    JobReason.DELAYED, r"It waits until TIME, for another (1 h|59 min 5\d s), as requested when it was enqueued\."
+)
 async def _(jobs: JobActions, _: Pool) -> UUID:
     return jobs.enqueue(delay_seconds=3600)[0]
 
 
-@says(
+@explained_by(
     JobReason.DELAYED,
     r"It waits until TIME, .*, as requested when it was enqueued; also, the queue default is paused since TIME by "
     r"anna; to resume: duly jobs resume --queue default\.",
@@ -250,7 +256,7 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
     return key
 
 
-@says(
+@explained_by(
     JobReason.CLOCK_SET_BACK,
     r"It was due at once, and it waits until TIME, for another (1 h|59 min 5\d s): the clock of the database was set "
     r"back; its last event is of TIME, (1 h|59 min 5\d s) from now\.",
@@ -261,7 +267,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(
+@explained_by(
     JobReason.QUEUE_AND_TYPE_PAUSED,
     r"The type work is paused since TIME by bert and the queue default is paused since TIME by anna; to resume: duly "
     r"jobs resume --type work and duly jobs resume --queue default\.",
@@ -272,18 +278,18 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
     return jobs.enqueue()[0]
 
 
-@says(
+@explained_by(
     JobReason.QUEUE_PAUSED,
     r"The queue default is paused since TIME by anna; to resume: duly jobs resume --queue default\.",
 )
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     await limits.pause(pool, "anna", queue="default")
     await limits.pause(pool, "anna", queue="elsewhere")
-    await hire(jobs)
+    await register_worker(jobs)
     return jobs.enqueue()[0]
 
 
-@says(
+@explained_by(
     JobReason.TYPE_PAUSED,
     r"The type work is paused since TIME by an unnamed caller; to resume: duly jobs resume --type work\.",
 )
@@ -292,7 +298,7 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
     return jobs.enqueue()[0]
 
 
-@says(
+@explained_by(
     JobReason.TYPE_IN_QUEUE_PAUSED,
     r"The type work in the queue default is paused since TIME by anna; to resume: duly jobs resume --queue default "
     r"--type work\.",
@@ -302,61 +308,61 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
     return jobs.enqueue()[0]
 
 
-@says(JobReason.LIMIT_REACHED, r"Of the type work at most 2 may run at once, and 2 do\.")
+@explained_by(JobReason.LIMIT_REACHED, r"Of the type work at most 2 may run at once, and 2 do\.")
 async def _(jobs: JobActions, _: Pool) -> UUID:
     await limits.set_concurrency(jobs.worker, "work", 2)
     jobs.enqueue(org=OTHER_ORG, rows=2)  # a limit knows no orgs
     (key,) = jobs.enqueue()
     await jobs.claim(limit=3)
-    await hire(jobs)
+    await register_worker(jobs)
     return key
 
 
-@says(JobReason.NO_WORKER, r"It is due since TIME \(.*\), and no worker is alive; start one: duly worker\.")
+@explained_by(JobReason.NO_WORKER, r"It is due since TIME \(.*\), and no worker is alive; start one: duly worker\.")
 async def _(jobs: JobActions, _: Pool) -> UUID:
-    await hire(jobs)
+    await register_worker(jobs)
     jobs.advance_clock(ALIVE_SECONDS + 1)
-    await note_stopped(jobs.worker, await hire(jobs))
+    await note_stopped(jobs.worker, await register_worker(jobs))
     return jobs.enqueue()[0]
 
 
-@says(
+@explained_by(
     JobReason.NOT_HANDLED,
     r"It is due since TIME \(.*\), and of 2 live workers none performs jobs of the type work in the queue default; .*",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
-    await hire(jobs, "ledger", "ledger:images/work", "ledger:default/other")
-    await hire(jobs, "posts")
+    await register_worker(jobs, "ledger", "ledger:images/work", "ledger:default/other")
+    await register_worker(jobs, "posts")
     return jobs.enqueue()[0]
 
 
-@says(
+@explained_by(
     JobReason.SLOTS_TAKEN,
     r"It is due since TIME \(.*\), and the 2 slots of worker-1, which could perform it, are taken: 2 jobs run there, "
     r"and 1 due job goes first\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
-    await hire(jobs, name="worker-1")
+    await register_worker(jobs, name="worker-1")
     keys = jobs.enqueue(rows=4)
     await jobs.claim(limit=2)
     return keys[-1]
 
 
-@says(JobReason.LOCKED, r"It is due since TIME \(.*\), and another transaction has its row locked: .*")
+@explained_by(JobReason.LOCKED, r"It is due since TIME \(.*\), and another transaction has its row locked: .*")
 async def _(jobs: JobActions, _: Pool) -> UUID:
-    await hire(jobs)
+    await register_worker(jobs)
     (key,) = jobs.enqueue()
     jobs.admin.execute("begin")  # ends with the test
     jobs.admin.execute("select from ledger.job for share")  # the weakest lock that a claim passes over
     return key
 
 
-@says(
+@explained_by(
     JobReason.BEHIND_OTHERS,
     r"It is due since TIME \(.*\), and 2 due jobs go first, by priority or .*: 2 slots of night are free\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
-    await hire(jobs)
+    await register_worker(jobs)
     jobs.enqueue()
     (key,) = jobs.enqueue()
     jobs.enqueue(org=OTHER_ORG, priority=1)
@@ -367,12 +373,12 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(
+@explained_by(
     JobReason.DUE,
     r"It is due since TIME \(.*\), nothing delays it, and night may claim it at any moment\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
-    await hire(jobs)
+    await register_worker(jobs)
     jobs.enqueue()
     await jobs.claim()
     (key,) = jobs.enqueue()
@@ -381,9 +387,9 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.reason)
-async def test_every_reason_is_told_in_one_true_sentence(case: Case, jobs: JobActions, pool: Pool) -> None:
+async def test_explain_gives_the_reason_and_sentence_of_each_case(case: Case, jobs: JobActions, pool: Pool) -> None:
     key = await case.bring_about(jobs, pool)
     found = await explain(pool, ORG, key)
     assert found.reason is case.reason, found.sentence
@@ -392,21 +398,21 @@ async def test_every_reason_is_told_in_one_true_sentence(case: Case, jobs: JobAc
     assert (found.id, found.status) == (key, job.status)
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.reason)
-async def test_a_claim_takes_only_what_is_said_to_be_its_turn(case: Case, jobs: JobActions, pool: Pool) -> None:
+async def test_claim_takes_only_jobs_that_explain_calls_claimable(case: Case, jobs: JobActions, pool: Pool) -> None:
     key = await case.bring_about(jobs, pool)
-    took = await repository.claim_jobs(jobs.worker, "night", [JOB_TYPE], lease_seconds=LEASE, limit=1)
+    claimed = await repository.claim_jobs(jobs.worker, "night", [JOB_TYPE], lease_seconds=LEASE, limit=1)
     could = {JobReason.DUE, JobReason.NO_WORKER, JobReason.NOT_HANDLED}  # of the last two nobody tried
-    assert ([lease.key for lease in took] == [key]) == (case.reason in could)
+    assert ([lease.key for lease in claimed] == [key]) == (case.reason in could)
 
 
-def test_no_reason_is_without_a_situation_and_none_without_a_sentence() -> None:
+def test_every_job_reason_has_a_test_case_and_a_cause() -> None:
     assert {case.reason for case in CASES} == set(JobReason)
     assert [cause.reason for cause in CAUSES] == list(JobReason)
 
 
-async def test_a_job_is_explained_on_every_major(database: str) -> None:
+async def test_job_is_explained_on_every_major_version(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as admin:
         dsn = make_conninfo(database, user=Names().worker)
         async with await connect(dsn) as worker, open_pool(dsn, size=1) as pool:
@@ -415,7 +421,7 @@ async def test_a_job_is_explained_on_every_major(database: str) -> None:
             (key,) = jobs.enqueue()
             assert (await explain(pool, ORG, key)).reason is JobReason.TYPE_IN_QUEUE_PAUSED
             await limits.resume(pool, queue="default", type="work")
-            await hire(jobs)
+            await register_worker(jobs)
             assert (await explain(pool, ORG, key)).reason is JobReason.DUE
 
 
@@ -431,14 +437,14 @@ async def at_the_limit(jobs: JobActions) -> UUID:
     return key
 
 
-async def test_without_a_live_worker_a_limit_is_not_the_reason(jobs: JobActions, pool: Pool) -> None:
+async def test_without_a_live_worker_the_reason_is_not_the_limit(jobs: JobActions, pool: Pool) -> None:
     found = await explain(pool, ORG, await at_the_limit(jobs))
     assert (found.reason, "no worker is alive" in found.sentence) == (JobReason.NO_WORKER, True)
 
 
-async def test_an_expired_lease_counts_for_the_limit_and_is_not_called_running(jobs: JobActions, pool: Pool) -> None:
+async def test_expired_lease_counts_towards_the_limit_but_not_as_running(jobs: JobActions, pool: Pool) -> None:
     key = await at_the_limit(jobs)
-    await hire(jobs)
+    await register_worker(jobs)
     found = await explain(pool, ORG, key)
     assert found.reason is JobReason.LIMIT_REACHED
     assert "at most 1 may run at once: 0 do, and 1 job counts whose lease expired" in found.sentence
@@ -447,15 +453,15 @@ async def test_an_expired_lease_counts_for_the_limit_and_is_not_called_running(j
     assert (await explain(pool, ORG, key)).reason is not JobReason.LIMIT_REACHED
 
 
-async def test_what_nobody_handles_does_not_wait_for_a_limit(jobs: JobActions, pool: Pool) -> None:
+async def test_job_without_a_handler_is_explained_as_not_handled_at_its_limit(jobs: JobActions, pool: Pool) -> None:
     key = await at_the_limit(jobs)
-    await hire(jobs, "ledger", "ledger:elsewhere/work")
+    await register_worker(jobs, "ledger", "ledger:elsewhere/work")
     assert (await explain(pool, ORG, key)).reason is JobReason.NOT_HANDLED
 
 
 @pytest.mark.parametrize("lock", ["for share", "for no key update", "for update"])
-async def test_a_lock_is_tried_as_the_claim_tries_it(lock: str, jobs: JobActions, pool: Pool) -> None:
-    await hire(jobs)
+async def test_explain_and_claim_treat_locked_jobs_alike(lock: str, jobs: JobActions, pool: Pool) -> None:
+    await register_worker(jobs)
     (key,) = jobs.enqueue()
     with jobs.admin.transaction():
         jobs.admin.execute(f"select from ledger.job {lock}".encode())
@@ -464,30 +470,30 @@ async def test_a_lock_is_tried_as_the_claim_tries_it(lock: str, jobs: JobActions
     assert (await explain(pool, ORG, key)).reason is JobReason.DUE
 
 
-async def test_jobs_of_every_kind_that_its_workers_perform_go_first(jobs: JobActions, pool: Pool) -> None:
-    await hire(jobs, *HANDLES, "ledger:default/other", slots=1)
+async def test_due_jobs_of_all_types_that_its_workers_handle_are_counted_ahead(jobs: JobActions, pool: Pool) -> None:
+    await register_worker(jobs, *HANDLES, "ledger:default/other", slots=1)
     jobs.enqueue("other", rows=5, priority=1)
     (key,) = jobs.enqueue()
     found = await explain(pool, ORG, key)
     assert found.reason is JobReason.BEHIND_OTHERS
     assert "and 5 due jobs go first" in found.sentence
     assert found.sentence.endswith(": 1 slot of night is free.")
-    await hire(jobs, name="day")  # it performs no others: there nothing goes first
+    await register_worker(jobs, name="day")  # it performs no others: there nothing goes first
     assert (await explain(pool, ORG, key)).reason is JobReason.DUE
 
 
-async def test_a_worker_that_is_stopping_takes_nothing_and_is_told_as_stopping(
+async def test_stopping_worker_claims_nothing_and_is_explained_as_stopping(
     jobs: JobActions, pool: Pool, dsn: str
 ) -> None:
-    begun, may_end = asyncio.Event(), asyncio.Event()
+    started, may_end = asyncio.Event(), asyncio.Event()
 
     async def handle(_: Context) -> None:
-        begun.set()
+        started.set()
         await may_end.wait()
 
     jobs.enqueue()
     async with working(dsn, JobWork([Handler("work", handle)], Tuning(slots=2)), WORKER_ID="day") as worker:
-        await begun.wait()
+        await started.wait()
         worker.request_stop()
         stopping = "select count(*) from duly.workers where stopping_at is not null and stopped_at is null"
         await jobs.until(lambda: jobs.one(stopping) == 1)
@@ -499,8 +505,8 @@ async def test_a_worker_that_is_stopping_takes_nothing_and_is_told_as_stopping(
     assert jobs.columns("status") == ["succeeded", "queued"]
 
 
-async def test_a_holder_that_is_gone_is_not_said_to_run_its_job(jobs: JobActions, pool: Pool) -> None:
-    await hire(jobs, name="worker-1")
+async def test_job_of_a_dead_worker_is_not_explained_as_running(jobs: JobActions, pool: Pool) -> None:
+    await register_worker(jobs, name="worker-1")
     (key,) = jobs.enqueue()
     await jobs.claim(lease_seconds=600)
     assert (await explain(pool, ORG, key)).reason is JobReason.RUNNING
@@ -510,18 +516,18 @@ async def test_a_holder_that_is_gone_is_not_said_to_run_its_job(jobs: JobActions
     assert "When the lease expires, no live worker would return it; start one: duly worker." in found.sentence
 
 
-async def test_a_clock_that_was_set_back_is_said_to_be_the_reason(jobs: JobActions, pool: Pool) -> None:
-    (asked,), (key,) = jobs.enqueue(delay_seconds=60), jobs.enqueue()
+async def test_explain_gives_a_clock_set_back_as_the_reason(jobs: JobActions, pool: Pool) -> None:
+    (delayed,), (key,) = jobs.enqueue(delay_seconds=60), jobs.enqueue()
     jobs.advance_clock(-3600)
-    assert (await explain(pool, ORG, asked)).reason is JobReason.DELAYED
+    assert (await explain(pool, ORG, delayed)).reason is JobReason.DELAYED
     found = await explain(pool, ORG, key)
     assert (found.reason, "as requested" in found.sentence) == (JobReason.CLOCK_SET_BACK, False)
     assert await jobs.claim() == []
 
 
-async def test_a_limit_that_somebody_has_locked_lets_nothing_start(jobs: JobActions, pool: Pool) -> None:
+async def test_locked_concurrency_limit_is_explained_and_prevents_claims(jobs: JobActions, pool: Pool) -> None:
     await limits.set_concurrency(jobs.worker, "work", 5)
-    await hire(jobs)
+    await register_worker(jobs)
     (key,) = jobs.enqueue()
     assert (await explain(pool, ORG, key)).reason is JobReason.DUE
     with jobs.admin.transaction():
@@ -531,8 +537,8 @@ async def test_a_limit_that_somebody_has_locked_lets_nothing_start(jobs: JobActi
         assert await jobs.claim() == []
 
 
-async def test_asking_moves_nothing(jobs: JobActions, pool: Pool) -> None:
-    await hire(jobs)
+async def test_explain_changes_no_row_and_writes_no_event(jobs: JobActions, pool: Pool) -> None:
+    await register_worker(jobs)
     (key,) = jobs.enqueue()
     before = jobs.rows("select * from ledger.job"), jobs.events(key)
     assert (await explain(pool, ORG, key)).reason is JobReason.DUE
@@ -542,13 +548,15 @@ async def test_asking_moves_nothing(jobs: JobActions, pool: Pool) -> None:
 # What is not told -----------------------------------------------------------------------------------------------------
 
 
-async def test_anothers_job_and_one_that_has_left_are_not_there(jobs: JobActions, pool: Pool, api_pool: Pool) -> None:
+async def test_explain_does_not_find_jobs_of_other_orgs_or_purged_jobs(
+    jobs: JobActions, pool: Pool, api_pool: Pool
+) -> None:
     (key,) = jobs.enqueue()
     for each in (pool, api_pool):
         assert (await explain(each, ORG, key)).status is JobStatus.QUEUED
-        for org, wanted in ((OTHER_ORG, key), (ORG, uuid4())):
-            with pytest.raises(NotFound, match=str(wanted)):
-                await explain(each, org, wanted)
+        for org, unknown_key in ((OTHER_ORG, key), (ORG, uuid4())):
+            with pytest.raises(NotFound, match=str(unknown_key)):
+                await explain(each, org, unknown_key)
     await service.cancel(pool, ORG, key, "anna")
     jobs.advance_clock(31 * 86_400)
     await repository.purge(jobs.worker)
@@ -556,8 +564,8 @@ async def test_anothers_job_and_one_that_has_left_are_not_there(jobs: JobActions
         await explain(pool, ORG, key)
 
 
-async def test_with_the_rights_of_the_api_no_other_org_is_counted(jobs: JobActions, api_pool: Pool) -> None:
-    await hire(jobs, name="worker-1")
+async def test_explain_by_the_api_role_counts_no_job_of_another_org(jobs: JobActions, api_pool: Pool) -> None:
+    await register_worker(jobs, name="worker-1")
     jobs.enqueue(org=OTHER_ORG, rows=3)
     await jobs.claim(limit=2)
     found = await explain(api_pool, ORG, jobs.enqueue()[0])
@@ -567,7 +575,7 @@ async def test_with_the_rights_of_the_api_no_other_org_is_counted(jobs: JobActio
 # Words ----------------------------------------------------------------------------------------------------------------
 
 
-async def test_an_error_of_many_lines_stays_within_its_sentence(jobs: JobActions, pool: Pool) -> None:
+async def test_multiline_error_is_shortened_to_one_line_in_the_explanation(jobs: JobActions, pool: Pool) -> None:
     (key,) = jobs.enqueue(max_attempts=1)
     await jobs.fail(*await jobs.claim(), message="one\ntwo\n" + 1000 * "x")
     sentence = (await explain(pool, ORG, key)).sentence
@@ -576,9 +584,7 @@ async def test_an_error_of_many_lines_stays_within_its_sentence(jobs: JobActions
     assert len(sentence) < 500
 
 
-async def test_the_default_org_is_not_said_and_times_are_told_in_the_zone_asked_for(
-    jobs: JobActions, pool: Pool
-) -> None:
+async def test_explanation_omits_the_default_org_and_uses_the_requested_zone(jobs: JobActions, pool: Pool) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG, max_attempts=1)
     await jobs.fail(*await jobs.claim())
     found = await explain(pool, DEFAULT_ORG, key, zone=timezone(timedelta(hours=9), "KST"))
@@ -588,12 +594,12 @@ async def test_the_default_org_is_not_said_and_times_are_told_in_the_zone_asked_
     assert found.observed_at.utcoffset() == timedelta(0)
 
 
-def test_lengths_of_time_have_two_units_at_most() -> None:
+def test_durations_are_formatted_with_at_most_two_units() -> None:
     lengths = [0.2, 59.6, 61, 3600, 86_400 + 3600 * 5 + 61, 86_400 * 3 + 61]
     assert [format_duration(each) for each in lengths] == ["0 s", "1 min", "1 min 1 s", "1 h", "1 d 5 h", "3 d 1 min"]
 
 
-def test_not_every_worker_is_named() -> None:
+def test_long_lists_of_names_are_shortened() -> None:
     assert format_names(["a"]) == "a"
     assert format_names(["a", "b"]) == "a and b"
     assert format_names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"

@@ -18,8 +18,8 @@ from duly.settings import Settings
 from duly.tracebacks import MAX_TRACEBACK_BYTES
 from duly.worker import handlers
 from duly.worker.runner import Worker
+from tests.support.failing_handlers import MAY_RETURN, app
 from tests.support.jobs.actions import JobActions
-from tests.support.mishaps import GO_ON, app
 from tests.support.outbox.log_capture import capture_log_lines
 
 TUNING = Tuning(lease_seconds=30, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.5)
@@ -51,7 +51,7 @@ def last_detail(jobs: JobActions) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("job_type", ["price", "price_plainly"])
-async def test_a_failed_try_is_logged_with_traceback_cause_and_which_job_it_was(
+async def test_failed_attempt_is_logged_with_traceback_cause_and_job_id(
     jobs: JobActions, dsn: str, lines: io.StringIO, job_type: str
 ) -> None:
     (job,) = jobs.enqueue(job_type, max_attempts=2, backoff_policy="none")
@@ -62,14 +62,14 @@ async def test_a_failed_try_is_logged_with_traceback_cause_and_which_job_it_was(
     assert (first["job"], first["type"], first["attempt"], second["attempt"]) == (str(job), job_type, 0, 1)
     assert first["code"] == "RUNTIME_ERROR"
     assert first["error"]["type"] == "RuntimeError"
-    for words in ("KeyError: 'sku'", "The above exception was the direct cause", "in price_order", "RuntimeError:"):
-        assert words in first["trace"]
+    for text_part in ("KeyError: 'sku'", "The above exception was the direct cause", "in price_order", "RuntimeError:"):
+        assert text_part in first["trace"]
     assert OUR_FILES not in first["trace"]
     assert "hunter2" not in lines.getvalue()
 
 
 @pytest.mark.parametrize("job_type", ["price", "price_plainly"])
-async def test_the_traceback_is_kept_with_the_event_of_the_failure(jobs: JobActions, dsn: str, job_type: str) -> None:
+async def test_traceback_is_stored_in_the_failure_event(jobs: JobActions, dsn: str, job_type: str) -> None:
     jobs.enqueue(job_type, max_attempts=1)
     await work_once(dsn)
     assert jobs.columns("status", "last_error_code") == [("dead_letter", "RUNTIME_ERROR")]
@@ -83,7 +83,7 @@ async def test_the_traceback_is_kept_with_the_event_of_the_failure(jobs: JobActi
     jobs.verify()
 
 
-async def test_a_traceback_is_cut_to_what_is_kept(jobs: JobActions, dsn: str) -> None:
+async def test_stored_traceback_is_truncated_to_its_limit(jobs: JobActions, dsn: str) -> None:
     jobs.enqueue("chatter", max_attempts=1)
     await work_once(dsn)
     trace = last_detail(jobs)["traceback"]
@@ -92,13 +92,15 @@ async def test_a_traceback_is_cut_to_what_is_kept(jobs: JobActions, dsn: str) ->
     assert "…" in trace
 
 
-async def test_a_time_limit_says_where_the_handler_was(jobs: JobActions, dsn: str, lines: io.StringIO) -> None:
-    GO_ON.clear()
+async def test_timeout_stores_the_traceback_of_the_running_handler(
+    jobs: JobActions, dsn: str, lines: io.StringIO
+) -> None:
+    MAY_RETURN.clear()
     jobs.enqueue("late", max_attempts=1)
     jobs.enqueue("late_plainly", max_attempts=1)
     work = JobWork(app.handlers(), TUNING)
     await work_once(dsn, work)
-    GO_ON.set()
+    MAY_RETURN.set()
     assert jobs.columns("status", "last_error_code") == [("dead_letter", "TIMEOUT")] * 2
     traces = jobs.values("select detail_json ->> 'traceback' from ledger.job_event where detail_json ? 'code'")
     assert sorted("in late\n" in trace or "in late_plainly\n" in trace for trace in traces) == [True, True]
@@ -106,7 +108,7 @@ async def test_a_time_limit_says_where_the_handler_was(jobs: JobActions, dsn: st
     assert sorted(line["type"] for line in failures(lines)) == ["late", "late_plainly"]
 
 
-async def test_a_job_whose_worker_vanished_is_logged_by_the_one_that_takes_it_back(
+async def test_worker_that_sweeps_a_crashed_job_logs_it_with_its_lease_owner(
     jobs: JobActions, dsn: str, lines: io.StringIO
 ) -> None:
     (job,) = jobs.enqueue()
@@ -145,12 +147,12 @@ class 错误(Exception):  # noqa: N801
         (type("X" * 100, (Exception,), {}), "X" * 64),
     ],
 )
-def test_an_exception_has_the_code_of_its_class(exception: type[Exception], code: str) -> None:
+def test_error_code_is_derived_from_the_exception_class(exception: type[Exception], code: str) -> None:
     assert error_code_for(exception) == code
     assert Failed(error_code_for(exception), "it can be stored")
 
 
-async def test_a_job_has_the_code_of_its_handlers_exception(jobs: JobActions, dsn: str) -> None:
+async def test_job_stores_the_error_code_of_its_handlers_exception(jobs: JobActions, dsn: str) -> None:
     jobs.enqueue("refused", max_attempts=1)
     await work_once(dsn)
     assert jobs.columns("last_error_code", "last_error_message") == [
@@ -178,7 +180,7 @@ async def test_an_outcome_may_be_raised(jobs: JobActions, dsn: str, what: str, e
     jobs.verify()
 
 
-async def test_an_outcome_that_is_raised_keeps_where_and_why(jobs: JobActions, dsn: str) -> None:
+async def test_raised_outcome_stores_its_traceback_and_cause(jobs: JobActions, dsn: str) -> None:
     jobs.enqueue("raises", payload={"what": "give_up"})
     await work_once(dsn)
     assert jobs.columns("last_error_message") == ["no money"]
@@ -187,7 +189,7 @@ async def test_an_outcome_that_is_raised_keeps_where_and_why(jobs: JobActions, d
     assert "CARD_DECLINED: no money" in trace
 
 
-def test_an_outcome_can_be_caught_and_changed_on_its_way() -> None:
+def test_raised_outcome_can_be_caught_and_replaced() -> None:
     @contextmanager
     def inside() -> Generator[None, None, None]:
         yield
@@ -203,20 +205,20 @@ def test_an_outcome_can_be_caught_and_changed_on_its_way() -> None:
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
 @pytest.mark.parametrize("job_type", ["price", "price_plainly"])
-async def test_a_hook_is_called_with_the_job_and_the_handlers_exception(
+async def test_failure_hook_gets_the_context_and_the_handlers_exception(
     jobs: JobActions, dsn: str, job_type: str, is_async: bool
 ) -> None:
-    told: list[tuple[Context, BaseException]] = []
+    reports: list[tuple[Context, BaseException]] = []
 
     async def later(ctx: Context, error: BaseException) -> None:
-        told.append((ctx, error))
+        reports.append((ctx, error))
 
     def at_once(ctx: Context, error: BaseException) -> None:
-        told.append((ctx, error))
+        reports.append((ctx, error))
 
     (job,) = jobs.enqueue(job_type, max_attempts=1)
     await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[later if is_async else at_once]))
-    ((ctx, error),) = told
+    ((ctx, error),) = reports
     assert (ctx.job_id, ctx.type, ctx.attempt, ctx.max_attempts) == (job, job_type, 0, 1)
     assert isinstance(error, RuntimeError)
     assert isinstance(error.__cause__, KeyError)
@@ -224,15 +226,17 @@ async def test_a_hook_is_called_with_the_job_and_the_handlers_exception(
     assert error.__traceback__.tb_frame.f_code.co_name == job_type
 
 
-async def test_a_hook_gets_what_is_recorded_where_there_is_no_exception(jobs: JobActions, dsn: str) -> None:
-    told: list[BaseException] = []
+async def test_failure_hook_gets_the_outcome_where_no_exception_was_raised(jobs: JobActions, dsn: str) -> None:
+    reports: list[BaseException] = []
     jobs.enqueue("raises", payload={"what": "give_up"})
-    await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[lambda _, error: told.append(error)]))
-    assert told == [GiveUp("CARD_DECLINED", "no money")]
+    await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[lambda _, error: reports.append(error)]))
+    assert reports == [GiveUp("CARD_DECLINED", "no money")]
 
 
-async def test_a_hook_that_fails_is_logged_and_changes_nothing(jobs: JobActions, dsn: str, lines: io.StringIO) -> None:
-    told: list[str] = []
+async def test_failing_failure_hook_is_logged_and_changes_nothing(
+    jobs: JobActions, dsn: str, lines: io.StringIO
+) -> None:
+    reports: list[str] = []
 
     def broken(ctx: Context, error: BaseException) -> None:
         raise ValueError("no connection to the tracker")
@@ -241,42 +245,42 @@ async def test_a_hook_that_fails_is_logged_and_changes_nothing(jobs: JobActions,
         raise ValueError("no connection to the tracker")
 
     def well(ctx: Context, error: BaseException) -> None:
-        told.append(ctx.type)
+        reports.append(ctx.type)
 
     jobs.enqueue("price", max_attempts=1)
     jobs.enqueue("price_plainly", max_attempts=1)
     await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[broken, broken_later, well]))
-    assert sorted(told) == ["price", "price_plainly"]
+    assert sorted(reports) == ["price", "price_plainly"]
     assert jobs.columns("status", "last_error_code") == [("dead_letter", "RUNTIME_ERROR")] * 2
     assert lines.getvalue().count("job.failure_hook_failed") == 4
 
 
 @pytest.mark.parametrize("job_type", ["price", "price_plainly"])
-async def test_a_hook_that_never_ends_holds_up_no_job(
+async def test_hanging_failure_hook_delays_no_job(
     jobs: JobActions, dsn: str, job_type: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handlers, "REPORT_SECONDS", 0.1)
-    GO_ON.clear()
+    MAY_RETURN.clear()
     jobs.enqueue(job_type, max_attempts=1)
-    await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[lambda _, __: GO_ON.wait(30)]))
-    GO_ON.set()
+    await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[lambda _, __: MAY_RETURN.wait(30)]))
+    MAY_RETURN.set()
     assert jobs.columns("status") == ["dead_letter"]
 
 
-def test_an_app_collects_its_hooks() -> None:
+def test_app_collects_its_failure_hooks() -> None:
     mine = duly.App()
 
     @mine.on_failure
-    def tell(ctx: duly.Context, error: BaseException) -> None:
+    def report_failure(ctx: duly.Context, error: BaseException) -> None:
         """An on_failure hook of an error tracker."""
 
-    assert mine.failure_hooks == [tell]
+    assert mine.failure_hooks == [report_failure]
 
 
 # Rights ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_missing_grant_says_who_needs_it(jobs: JobActions, dsn: str) -> None:
+async def test_permission_error_names_the_role_that_needs_the_grant(jobs: JobActions, dsn: str) -> None:
     jobs.admin.execute("create table public.parts (id int)")
     mine = duly.App()
 

@@ -5,9 +5,9 @@ Tests of state transitions are in `test_machine.py`.
 
 import pytest
 
-from tests.support.conformance.everywhere import *  # noqa: F403
-from tests.support.conformance.noted import *  # noqa: F403
+from tests.support.conformance.every_table import *  # noqa: F403
 from tests.support.conformance.tables import JOBS, Shape
+from tests.support.conformance.with_note import *  # noqa: F403
 
 
 @pytest.fixture

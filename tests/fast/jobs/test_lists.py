@@ -32,21 +32,21 @@ async def pool(admin: Admin) -> AsyncGenerator[Pool, None]:
         yield pool
 
 
-def test_c7_no_view_shows_what_its_reader_may_not_see(admin: Admin) -> None:
-    asked = (
+def test_c7_every_view_is_security_invoker(admin: Admin) -> None:
+    query = (
         "select relname from pg_class where relnamespace = 'ledger'::regnamespace and relkind in ('v', 'm')"
         " and not coalesce('security_invoker=true' = any (reloptions), false)"
     )
-    assert admin.execute(asked).fetchall() == []
+    assert admin.execute(query).fetchall() == []
 
 
-def test_c7_statistics_tell_nothing_of_a_table_under_row_security(jobs: JobActions, admin: Admin, api: Admin) -> None:
+def test_c7_pg_stats_shows_no_rows_of_tables_under_row_security(jobs: JobActions, admin: Admin, api: Admin) -> None:
     jobs.enqueue(rows=50, org=OTHER_ORG, payload={"secret": 42})
     admin.execute("analyze ledger.job, ledger.job_event")
-    asked = "select tablename, attname from pg_stats where schemaname = 'ledger' and tablename <> 'job_limit'"
+    query = "select tablename, attname from pg_stats where schemaname = 'ledger' and tablename <> 'job_limit'"
     with api.transaction():
         act_for(api, ORG)
-        assert api.execute(asked).fetchall() == []
+        assert api.execute(query).fetchall() == []
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_c7_statistics_tell_nothing_of_a_table_under_row_security(jobs: JobActio
         " where status is not null",
     ],
 )
-def test_c4_neither_sums_nor_joins_nor_a_forgotten_condition_reach_another_org(
+def test_c4_queries_without_an_org_condition_see_no_row_of_another_org(
     question: str, jobs: JobActions, api: Admin
 ) -> None:
     jobs.enqueue(rows=3, org=OTHER_ORG)
@@ -76,7 +76,7 @@ def test_c4_neither_sums_nor_joins_nor_a_forgotten_condition_reach_another_org(
         assert count > 0 or "<>" in question
 
 
-def test_c4_every_verb_for_a_tenant_takes_an_org() -> None:
+def test_c4_every_service_function_for_a_tenant_takes_an_org() -> None:
     """Row security catches a forgotten condition; the required org parameter catches a forgotten tenant."""
     verbs = {
         name: verb
@@ -89,7 +89,7 @@ def test_c4_every_verb_for_a_tenant_takes_an_org() -> None:
         assert any(each.name == "org" or each.annotation in (JobRequest, DeadLetterFilter) for each in given), name
 
 
-def test_c2_without_a_policy_of_its_own_even_the_owner_would_see_nothing(jobs: JobActions, admin: Admin) -> None:
+def test_c2_without_its_policy_the_table_owner_sees_no_row(jobs: JobActions, admin: Admin) -> None:
     jobs.enqueue(rows=2)
     counts = "select (select count(*) from ledger.job), (select count(*) from ledger.job_event)"
     with admin.transaction(force_rollback=True):
@@ -100,17 +100,17 @@ def test_c2_without_a_policy_of_its_own_even_the_owner_would_see_nothing(jobs: J
         assert admin.execute(counts).fetchone() == (0, 0)
 
 
-def test_c1_no_role_that_runs_can_become_a_mightier_one(admin: Admin) -> None:
+def test_c1_no_runtime_role_can_set_a_more_privileged_role(admin: Admin) -> None:
     """A worker can set the API's role, which sees less, as transactions of handlers do."""
     roles = (ROLES.owner, ROLES.worker, ROLES.api, ROLES.readonly)
-    asked = "select pg_has_role(%s::name, %s::name, 'member')"
+    query = "select pg_has_role(%s::name, %s::name, 'member')"
     for one, two in itertools.permutations(roles, 2):
         if one != ROLES.owner and (one, two) != (ROLES.worker, ROLES.api):
-            assert admin.execute(asked, [one, two]).fetchone() == (False,), f"{one} is a member of {two}"
+            assert admin.execute(query, [one, two]).fetchone() == (False,), f"{one} is a member of {two}"
 
 
 @pytest.mark.parametrize("setting", ["", " ", "*", "not an org", "00000000-0000-0000-0000-00000000000"])
-def test_c3_a_tenant_that_is_none_sees_nothing(setting: str, jobs: JobActions, api: Admin) -> None:
+def test_c3_invalid_tenant_setting_sees_no_row(setting: str, jobs: JobActions, api: Admin) -> None:
     jobs.enqueue(rows=2)
     try:
         with api.transaction():
@@ -121,7 +121,7 @@ def test_c3_a_tenant_that_is_none_sees_nothing(setting: str, jobs: JobActions, a
         assert setting != ""
 
 
-async def test_c3_a_tenant_does_not_outlive_its_transaction_in_our_pool(jobs: JobActions, pool: Pool) -> None:
+async def test_c3_tenant_setting_ends_with_its_transaction_in_the_pool(jobs: JobActions, pool: Pool) -> None:
     (key,) = jobs.enqueue()
     assert (await service.get_job(pool, ORG, key)).id == key
     async with pool.transaction() as connection:
@@ -132,12 +132,12 @@ async def test_c3_a_tenant_does_not_outlive_its_transaction_in_our_pool(jobs: Jo
         assert (await (await connection.execute("select count(*) from ledger.job")).fetchone()) == (0,)
 
 
-async def test_c5_a_foreign_job_and_none_are_refused_in_the_same_words(jobs: JobActions, pool: Pool) -> None:
+async def test_c5_another_orgs_job_and_a_missing_job_get_the_same_error(jobs: JobActions, pool: Pool) -> None:
     (foreign,) = jobs.enqueue(org=OTHER_ORG)
     before = jobs.events(foreign)
-    words: dict[UUID, list[str]] = {foreign: [], (absent := uuid4()): []}
-    for key, said in words.items():
-        for ask in (
+    errors_by_key: dict[UUID, list[str]] = {foreign: [], (absent := uuid4()): []}
+    for key, messages in errors_by_key.items():
+        for call in (
             service.get_job(pool, ORG, key),
             service.list_events(pool, ORG, key),
             service.cancel(pool, ORG, key, "anna"),
@@ -145,13 +145,13 @@ async def test_c5_a_foreign_job_and_none_are_refused_in_the_same_words(jobs: Job
             service.redrive_job(pool, ORG, key, "anna"),
         ):
             with pytest.raises(NotFound) as refusal:
-                await ask
-            said.append(str(refusal.value).replace(str(key), "KEY"))
-    assert words[foreign] == words[absent]
+                await call
+            messages.append(str(refusal.value).replace(str(key), "KEY"))
+    assert errors_by_key[foreign] == errors_by_key[absent]
     assert jobs.events(foreign) == before
 
 
-async def test_c5_the_dead_of_another_org_are_neither_counted_nor_redriven(jobs: JobActions, pool: Pool) -> None:
+async def test_c5_dead_letters_of_another_org_are_neither_counted_nor_redriven(jobs: JobActions, pool: Pool) -> None:
     jobs.enqueue(org=OTHER_ORG, max_attempts=1)
     await jobs.fail(*await jobs.claim())
     assert await service.count_dead_letters(pool, DeadLetterFilter(ORG)) == 0
@@ -164,21 +164,21 @@ async def test_c5_the_dead_of_another_org_are_neither_counted_nor_redriven(jobs:
     assert jobs.columns("status") == ["dead_letter"]
 
 
-def test_c5_no_foreign_key_can_be_used_to_ask_whether_a_job_exists(admin: Admin, api: Admin) -> None:
+def test_c5_api_role_cannot_reference_job_tables_by_foreign_key(admin: Admin, api: Admin) -> None:
     admin.execute(f"create schema playground authorization {ROLES.api}".encode())
     for table in ("job", "job_event"):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             api.execute(f"create table playground.probe (id uuid references ledger.{table} (id))".encode())
 
 
-def test_c6_every_function_pins_its_path_or_is_one_expression_and_none_is_public(admin: Admin) -> None:
+def test_c6_functions_fix_search_path_and_are_not_executable_by_public(admin: Admin) -> None:
     """Functions with SECURITY DEFINER are in `test_tenants.py`; others must not depend on the caller's search path."""
-    asked = (
+    query = (
         "select p.proname from pg_proc p join pg_language l on l.oid = p.prolang"
         " where p.pronamespace = 'ledger'::regnamespace and p.prosqlbody is null"
         " and not coalesce(p.proconfig @> array['search_path=pg_catalog, pg_temp'], false) order by 1"
     )
-    assert admin.execute(asked).fetchall() == [("job_guard",)]  # which names nothing without its schema
+    assert admin.execute(query).fetchall() == [("job_guard",)]  # which names nothing without its schema
     public = (
         "select p.proname from pg_proc p where p.pronamespace = 'ledger'::regnamespace"
         " and has_function_privilege('public', p.oid, 'execute')"

@@ -24,7 +24,7 @@ BESIDE = {
     "canceled": UNHELD,
     "dead_letter": UNHELD + ", last_error_code = 'OOPS'",
 }
-WAYS = {
+PATHS_TO_STATUS = {
     "queued": [],
     "running": ["running"],
     "succeeded": ["running", "succeeded"],
@@ -40,15 +40,15 @@ def move(admin: Admin, to: str) -> None:
     admin.execute(f"update ledger.job set status = '{to}', {BESIDE[to]}".encode())
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(EVERY_STATUS, 2)))
-def test_every_pair_of_states_is_allowed_or_refused_as_declared(before: str, after: str, jobs: JobActions) -> None:
+def test_every_transition_is_allowed_or_refused_as_declared(before: str, after: str, jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
-    for each in WAYS[before]:
+    for each in PATHS_TO_STATUS[before]:
         move(jobs.admin, each)
     if JOB_MACHINE.allows(before, after):
         move(jobs.admin, after)
-        assert jobs.path(key) == ["queued", *WAYS[before], after]
+        assert jobs.path(key) == ["queued", *PATHS_TO_STATUS[before], after]
         assert [at is not None for at in jobs.columns("finished_at")] == [after in TERMINAL]
         return
     with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as refusal:
@@ -57,7 +57,7 @@ def test_every_pair_of_states_is_allowed_or_refused_as_declared(before: str, aft
 
 
 @pytest.mark.parametrize("status", EVERY_STATUS)
-def test_an_insert_is_a_transition_too(status: str, admin: Admin) -> None:
+def test_insert_is_checked_as_a_transition(status: str, admin: Admin) -> None:
     insert = sql.SQL("insert into ledger.job (org_id, type, status) values ({}, 'work', {})").format(ORG, status)
     if status == "queued":
         admin.execute(insert)
@@ -66,7 +66,7 @@ def test_an_insert_is_a_transition_too(status: str, admin: Admin) -> None:
         admin.execute(insert)
 
 
-def test_the_caller_writes_neither_revision_nor_what_the_guard_stamps(jobs: JobActions, admin: Admin) -> None:
+def test_caller_cannot_write_revision_or_columns_set_by_the_guard(jobs: JobActions, admin: Admin) -> None:
     jobs.enqueue()
     admin.execute(
         "update ledger.job set revision = 77, moved_from = 'nowhere', event_detail = '{}', updated_at = '2001-01-01Z'"
@@ -80,7 +80,7 @@ def test_the_caller_writes_neither_revision_nor_what_the_guard_stamps(jobs: JobA
     assert all(at.year > 2001 for row in jobs.columns("finished_at", "retain_until", "updated_at") for at in row)
 
 
-def test_many_moves_of_one_statement_are_as_many_events(jobs: JobActions, admin: Admin) -> None:
+def test_each_row_moved_by_one_statement_writes_its_own_event(jobs: JobActions, admin: Admin) -> None:
     jobs.enqueue(rows=50)
     admin.execute("update ledger.job set status = 'canceled'")
     assert admin.execute("select seq, count(*) from ledger.job_event group by seq order by seq").fetchall() == [
@@ -90,12 +90,12 @@ def test_many_moves_of_one_statement_are_as_many_events(jobs: JobActions, admin:
     jobs.verify()
 
 
-def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:
+def test_contract_lists_the_edges_of_the_state_machine() -> None:
     drawn = {f"begin ledger.job.status {first}" for first in JOB_MACHINE.initial}
     drawn |= {f"edge ledger.job.status {one} -> {two}" for one, all_ in JOB_MACHINE.edges.items() for two in all_}
     assert {line for line in contract_lines("ledger") if line.startswith(("begin ", "edge "))} == drawn
 
 
-def test_a_fresh_database_is_what_the_contract_says(database: str) -> None:
+def test_fresh_database_matches_the_contract(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as admin:
         assert compare(admin, "ledger") == []

@@ -52,7 +52,7 @@ def at_once(number: int, act: Callable[[int, Admin], None], address: str) -> Non
 
 
 @pytest.mark.parametrize(("end", "outcome"), [("commit", "existing"), ("rollback", "created")])
-async def test_who_waits_for_another_request_takes_what_became_of_it(
+async def test_concurrent_enqueue_of_one_key_follows_the_first_ones_commit_or_rollback(
     end: str, outcome: str, jobs: JobActions, admin: Admin
 ) -> None:
     with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api)) as first:
@@ -65,17 +65,17 @@ async def test_who_waits_for_another_request_takes_what_became_of_it(
     jobs.verify()
 
 
-def test_the_same_key_of_many_orgs_at_once_is_a_job_for_each(jobs: JobActions, admin: Admin) -> None:
+def test_concurrent_enqueues_of_one_key_create_one_job_per_org(jobs: JobActions, admin: Admin) -> None:
     orgs = [ORG, OTHER_ORG]
 
-    def ask(nth: int, connection: Admin) -> None:
+    def enqueue(nth: int, connection: Admin) -> None:
         connection.execute("select ledger.enqueue(%s, 'work', '{}', 'once')", [orgs[nth % 2]])
 
-    at_once(20, ask, make_conninfo(admin.info.dsn, user=Names().api))
+    at_once(20, enqueue, make_conninfo(admin.info.dsn, user=Names().api))
     assert sorted(jobs.columns("org_id")) == orgs
 
 
-async def test_two_overlapping_batches_of_open_transactions_wait_and_do_not_die(
+async def test_overlapping_batches_in_open_transactions_wait_without_deadlock(
     jobs: JobActions, other: Connection, admin: Admin
 ) -> None:
     """The first transaction locks every key that the second needs, in the opposite order, until it commits."""
@@ -83,30 +83,30 @@ async def test_two_overlapping_batches_of_open_transactions_wait_and_do_not_die(
     payloads = [{"key": key} for key in keys]
     async with other.transaction():
         first = await insert_jobs(other, JobRequest(ORG, "work"), payloads, keys)
-        asked = insert_jobs(jobs.worker, JobRequest(ORG, "work"), payloads[::-1], keys[::-1])
-        waiting = asyncio.create_task(asked)
+        query = insert_jobs(jobs.worker, JobRequest(ORG, "work"), payloads[::-1], keys[::-1])
+        waiting = asyncio.create_task(query)
         await asyncio.to_thread(wait_until_blocked, admin.info.dsn)
     second = await waiting
     assert [row["id"] for row in second] == [row["id"] for row in first][::-1]
     assert {row["outcome"] for row in second} == {"existing"}
 
 
-def test_singles_and_batches_of_the_same_keys_make_each_job_once(jobs: JobActions, admin: Admin) -> None:
+def test_concurrent_enqueue_and_enqueue_many_create_each_job_once(jobs: JobActions, admin: Admin) -> None:
     keys = [f"key-{n:02}" for n in range(40)]
     outcomes: list[str] = []
 
-    def ask(nth: int, connection: Admin) -> None:
+    def enqueue(nth: int, connection: Admin) -> None:
         if nth % 2:
-            asked = "select outcome from ledger.enqueue_many(%s, 'work', array_fill('{}'::jsonb, array[40]), %s)"
+            query = "select outcome from ledger.enqueue_many(%s, 'work', array_fill('{}'::jsonb, array[40]), %s)"
             outcomes.extend(
-                outcome for (outcome,) in connection.execute(asked, [ORG, keys[:: -1 if nth % 4 == 1 else 1]])
+                outcome for (outcome,) in connection.execute(query, [ORG, keys[:: -1 if nth % 4 == 1 else 1]])
             )
         else:
             for key in keys[nth:] + keys[:nth]:
-                asked = "select outcome from ledger.enqueue(%s, 'work', '{}', %s)"
-                outcomes.extend(outcome for (outcome,) in connection.execute(asked, [ORG, key]))
+                query = "select outcome from ledger.enqueue(%s, 'work', '{}', %s)"
+                outcomes.extend(outcome for (outcome,) in connection.execute(query, [ORG, key]))
 
-    at_once(12, ask, make_conninfo(admin.info.dsn, user=Names().api))
+    at_once(12, enqueue, make_conninfo(admin.info.dsn, user=Names().api))
     assert Counter(outcomes) == {"created": 40, "existing": 40 * 11}
     jobs.verify()
 
@@ -127,7 +127,7 @@ async def drain(connection: Connection, *, limit: int) -> Floor:
     return floors[JOB_TYPE]
 
 
-async def test_draining_with_floors_takes_every_job_once(jobs: JobActions, admin: Admin) -> None:
+async def test_draining_with_floors_claims_every_job_once(jobs: JobActions, admin: Admin) -> None:
     await insert_jobs(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(1_000)])
     async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
         await drain(connection, limit=1_000)

@@ -32,9 +32,7 @@ async def owner(admin: Admin) -> Any:
 # A key that is released -----------------------------------------------------------------------------------------------
 
 
-async def test_a_key_of_a_waiting_job_is_released_with_its_cancel_and_the_event_says_so(
-    jobs: JobActions, pool: Pool
-) -> None:
+async def test_cancel_of_a_queued_job_releases_its_key_and_logs_it(jobs: JobActions, pool: Pool) -> None:
     (first,) = jobs.enqueue(key="order:42")
     job = await service.cancel(pool, ORG, first, "anna", release_key=True)
     assert (job.status, job.idempotency_key) == (JobStatus.CANCELED, None)
@@ -46,13 +44,13 @@ async def test_a_key_of_a_waiting_job_is_released_with_its_cancel_and_the_event_
     jobs.verify()
 
 
-async def test_a_key_is_never_released_by_a_cancel_alone(jobs: JobActions, pool: Pool) -> None:
+async def test_cancel_without_release_key_keeps_the_key(jobs: JobActions, pool: Pool) -> None:
     (first,) = jobs.enqueue(key="order:42")
     await service.cancel(pool, ORG, first, "anna")
     assert jobs.enqueue(key="order:42") == [first]
 
 
-async def test_a_key_of_a_job_that_was_canceled_before_is_released_by_asking_again(
+async def test_repeated_cancel_with_release_key_releases_the_key_of_a_canceled_job(
     jobs: JobActions, pool: Pool
 ) -> None:
     (first,) = jobs.enqueue(key="order:42")
@@ -62,19 +60,17 @@ async def test_a_key_of_a_job_that_was_canceled_before_is_released_by_asking_aga
     for _ in range(2):  # repeated, it is the same
         job = await service.cancel(pool, ORG, first, "bert", release_key=True)
         assert (job.status, job.idempotency_key) == (JobStatus.CANCELED, None)
-    told = {"actor": "bert", "reason": "key_released", "released_key": "order:42"}
+    expected_detail = {"actor": "bert", "reason": "key_released", "released_key": "order:42"}
     assert jobs.events(first)[1:] == [
         ("queued", "canceled", {"actor": "anna", "reason": "cancel_requested"}),
-        ("canceled", "canceled", told),
+        ("canceled", "canceled", expected_detail),
     ]
     assert jobs.columns("finished_at", "retain_until", "cancel_requested_at") == before
     assert jobs.enqueue(key="order:42") != [first]
     jobs.verify()
 
 
-async def test_a_key_of_a_running_job_is_released_only_when_it_is_cancelled_at_once(
-    jobs: JobActions, pool: Pool
-) -> None:
+async def test_key_of_a_running_job_is_released_only_by_an_immediate_cancel(jobs: JobActions, pool: Pool) -> None:
     (first,) = jobs.enqueue(key="order:42")
     (lease,) = await jobs.claim()
     with pytest.raises(IllegalMove, match="its idempotency key can be released only once it is canceled"):
@@ -87,7 +83,7 @@ async def test_a_key_of_a_running_job_is_released_only_when_it_is_cancelled_at_o
 
 
 @pytest.mark.parametrize("end", ["succeeded", "dead_letter"])
-async def test_a_key_of_a_job_that_ended_otherwise_stays_its_own(end: str, jobs: JobActions, pool: Pool) -> None:
+async def test_key_of_a_succeeded_or_dead_job_is_not_released(end: str, jobs: JobActions, pool: Pool) -> None:
     (first,) = jobs.enqueue(key="order:42", max_attempts=1)
     (lease,) = await jobs.claim()
     await (repository.settle_done(jobs.worker, [lease], [None]) if end == "succeeded" else jobs.fail(lease))
@@ -96,7 +92,7 @@ async def test_a_key_of_a_job_that_ended_otherwise_stays_its_own(end: str, jobs:
     assert jobs.columns("idempotency_key") == ["order:42"]
 
 
-async def test_a_key_of_another_orgs_job_is_out_of_reach(jobs: JobActions, pool: Pool) -> None:
+async def test_key_of_another_orgs_job_cannot_be_released(jobs: JobActions, pool: Pool) -> None:
     (first,) = jobs.enqueue(key="order:42")
     jobs.admin.execute("update ledger.job set status = 'canceled'")
     with pytest.raises(NotFound):
@@ -118,7 +114,9 @@ async def test_a_key_of_another_orgs_job_is_out_of_reach(jobs: JobActions, pool:
         "idempotency_key = 'other', status = 'canceled'",
     ],
 )
-def test_a_key_cannot_be_changed_and_leaves_only_a_canceled_job(change: str, jobs: JobActions, admin: Admin) -> None:
+def test_key_cannot_be_changed_and_is_removed_only_from_a_canceled_job(
+    change: str, jobs: JobActions, admin: Admin
+) -> None:
     jobs.enqueue(key="order:42")
     with pytest.raises(psycopg.DatabaseError, match="stays its own until it is canceled") as refusal:
         admin.execute(f"update ledger.job set {change}".encode())
@@ -135,21 +133,21 @@ def test_a_key_cannot_be_changed_and_leaves_only_a_canceled_job(change: str, job
 
 def erasures(admin: Admin) -> list[Any]:
     """Return who erased which job."""
-    asked = "select key, next_status, actor, detail_json from duly.transition where machine = 'job_erasure'"
-    return admin.execute(asked).fetchall()
+    query = "select key, next_status, actor, detail_json from duly.transition where machine = 'job_erasure'"
+    return admin.execute(query).fetchall()
 
 
-async def test_a_finished_job_is_erased_with_its_events_and_who_did_it_is_written_down(
+async def test_erase_deletes_a_finished_job_and_its_events_and_logs_the_actor(
     jobs: JobActions, owner: Pool, admin: Admin
 ) -> None:
-    (kept, gone) = jobs.enqueue(rows=2, payload={"name": "Anna"}, key=None)
+    (kept, erased) = jobs.enqueue(rows=2, payload={"name": "Anna"}, key=None)
     for lease in await jobs.claim(limit=2):
         await repository.settle_done(jobs.worker, [lease], [{"name": "Anna"}])
-    await service.erase(owner, ORG, gone, "cli:bert", "art. 17")
+    await service.erase(owner, ORG, erased, "cli:bert", "art. 17")
     assert jobs.columns("id") == [kept]
     assert admin.execute("select distinct job_id from ledger.job_event").fetchall() == [(kept,)]
     ((key, status, actor, detail),) = erasures(admin)
-    assert (UUID(key), status, actor) == (gone, "erased", "cli:bert")
+    assert (UUID(key), status, actor) == (erased, "erased", "cli:bert")
     assert detail.pop("created_at")
     assert detail == {
         "org_id": str(ORG),
@@ -163,9 +161,7 @@ async def test_a_finished_job_is_erased_with_its_events_and_who_did_it_is_writte
 
 
 @pytest.mark.parametrize("status", ["queued", "running"])
-async def test_a_job_that_has_not_finished_is_not_erased(
-    status: str, jobs: JobActions, owner: Pool, admin: Admin
-) -> None:
+async def test_erase_refuses_an_unfinished_job(status: str, jobs: JobActions, owner: Pool, admin: Admin) -> None:
     (key,) = jobs.enqueue()
     if status == "running":
         await jobs.claim()
@@ -175,7 +171,7 @@ async def test_a_job_that_has_not_finished_is_not_erased(
     assert erasures(admin) == []
 
 
-async def test_a_job_that_is_not_there_is_not_erased(jobs: JobActions, owner: Pool, admin: Admin) -> None:
+async def test_erase_of_an_unknown_job_is_not_found(jobs: JobActions, owner: Pool, admin: Admin) -> None:
     (key,) = jobs.enqueue()
     admin.execute("update ledger.job set status = 'canceled'")
     for org, job in ((OTHER_ORG, key), (ORG, uuid4())):
@@ -196,9 +192,7 @@ def test_only_the_owner_of_the_tables_may_erase(role: str, jobs: JobActions, adm
     assert jobs.columns("id") == [key]
 
 
-async def test_a_plain_delete_of_a_job_is_refused_and_an_erasure_opens_nothing_else(
-    jobs: JobActions, admin: Admin
-) -> None:
+async def test_delete_of_a_job_is_refused_also_after_an_erasure(jobs: JobActions, admin: Admin) -> None:
     (first, second) = jobs.enqueue(rows=2)
     admin.execute("update ledger.job set status = 'canceled'")
     with admin.transaction(force_rollback=True):

@@ -31,7 +31,7 @@ select duly.protect('duly.log');
 insert into duly.log values ('2025-06-01Z', 'one'), ('2026-01-15Z', 'two'), ('2030-01-01Z', 'three');
 grant select, insert on duly.log, duly.log_2025, duly.log_2026, duly.log_2026_01, duly.log_rest to duly_worker;
 """
-WAYS_APART = (
+DETACH_STATEMENTS = (
     "alter table duly.log detach partition duly.log_2025",
     "alter table duly.log_2026 detach partition duly.log_2026_01",
     "drop table duly.log_2025",
@@ -77,7 +77,7 @@ def redrive(admin: Admin, recipient: str) -> None:
     admin.execute("update duly.outbox set status = 'pending' where recipient = %s", [recipient])
 
 
-def left(admin: Admin) -> list[str]:
+def remaining_recipients(admin: Admin) -> list[str]:
     """Return the recipients of remaining messages; check that exactly their histories exist, complete."""
     assert check(admin, CONTRACTS["duly"]) == []
     lines = admin.execute("select distinct key from duly.transition where machine = 'outbox'").fetchall()
@@ -93,7 +93,7 @@ def retain(connection: Admin, older_than: str = "30 days", limit: int = 1000) ->
     return row
 
 
-def test_finished_messages_go_with_their_histories_once_they_are_old_enough(admin: Admin, worker: Admin) -> None:
+def test_old_failed_messages_are_deleted_with_their_histories(admin: Admin, worker: Admin) -> None:
     create_messages(admin, "anna", "ben", "cora")
     fail(admin, "anna", "ben")
     move_clock(admin, 20 * DAY)
@@ -102,13 +102,13 @@ def test_finished_messages_go_with_their_histories_once_they_are_old_enough(admi
     assert retain(worker) == (0, 0)
     move_clock(admin, 2 * DAY)
     assert retain(worker) == (2, 4)
-    assert left(admin) == ["cora"]
+    assert remaining_recipients(admin) == ["cora"]
     move_clock(admin, 20 * DAY)
     assert retain(worker) == (1, 2)
-    assert left(admin) == []
+    assert remaining_recipients(admin) == []
 
 
-def test_sent_messages_go_too_and_uncertain_ones_stay_until_somebody_decides(admin: Admin, worker: Admin) -> None:
+def test_old_sent_messages_are_deleted_and_uncertain_ones_are_kept(admin: Admin, worker: Admin) -> None:
     create_messages(admin, "sent", "uncertain", "sending")
     admin.execute(
         "update duly.outbox set status = 'sending', starts = 1, lease_owner = 'me', lease_expires_at = duly.clock()"
@@ -119,19 +119,19 @@ def test_sent_messages_go_too_and_uncertain_ones_stay_until_somebody_decides(adm
     )
     move_clock(admin, 400 * DAY)
     assert retain(worker) == (1, 3)
-    assert left(admin) == ["sending", "uncertain"]
+    assert remaining_recipients(admin) == ["sending", "uncertain"]
 
 
-def test_what_still_waits_keeps_its_history_however_old(admin: Admin, worker: Admin) -> None:
+def test_pending_message_keeps_its_history_at_any_age(admin: Admin, worker: Admin) -> None:
     create_messages(admin, "anna", "ben")
     fail(admin, "anna", "ben")
     redrive(admin, "ben")
     move_clock(admin, 400 * DAY)
     assert retain(worker) == (1, 2)
-    assert left(admin) == ["ben"]
+    assert remaining_recipients(admin) == ["ben"]
 
 
-def test_a_history_is_judged_by_its_newest_line_and_goes_whole(admin: Admin, worker: Admin) -> None:
+def test_history_is_deleted_completely_by_the_age_of_its_newest_line(admin: Admin, worker: Admin) -> None:
     create_messages(admin, "anna")
     fail(admin, "anna")
     move_clock(admin, 100 * DAY)
@@ -141,16 +141,16 @@ def test_a_history_is_judged_by_its_newest_line_and_goes_whole(admin: Admin, wor
     assert retain(worker) == (0, 0)
     move_clock(admin, 2 * DAY)
     assert retain(worker) == (1, 4)
-    assert left(admin) == []
+    assert remaining_recipients(admin) == []
 
 
-def test_a_machine_that_nobody_told_it_of_keeps_its_histories(admin: Admin, worker: Admin) -> None:
+def test_histories_of_unregistered_state_machines_are_kept(admin: Admin, worker: Admin) -> None:
     admin.execute("insert into duly.transition (machine, key, seq, next_status) values ('stranger', 'k', 1, 'sent')")
     move_clock(admin, 400 * DAY)
     assert retain(worker) == (0, 0)
 
 
-def test_a_machine_that_was_added_loses_what_ended_long_ago(admin: Admin, worker: Admin) -> None:
+def test_old_finished_histories_of_a_registered_state_machine_are_deleted(admin: Admin, worker: Admin) -> None:
     admin.execute(
         "create or replace function duly.is_finished(machine text, status text) returns boolean"
         " language sql immutable parallel safe"
@@ -170,17 +170,17 @@ def test_a_machine_that_was_added_loses_what_ended_long_ago(admin: Admin, worker
     assert admin.execute("select key from duly.transition").fetchall() == [("b",)]
 
 
-def test_a_message_that_is_being_redriven_stays_with_its_history(admin: Admin, worker: Admin) -> None:
+def test_message_locked_by_a_redrive_is_kept_with_its_history(admin: Admin, worker: Admin) -> None:
     create_messages(admin, "anna", "ben")
     fail(admin, "anna", "ben")
     move_clock(admin, 31 * DAY)
     with psycopg.connect(admin.info.dsn) as other:
         redrive(other, "anna")
         assert retain(worker) == (1, 2)
-    assert left(admin) == ["anna"]
+    assert remaining_recipients(admin) == ["anna"]
 
 
-def test_who_wants_a_message_that_is_going_finds_it_gone(admin: Admin, worker: Admin) -> None:
+def test_redrive_that_waits_for_retention_finds_the_message_deleted(admin: Admin, worker: Admin) -> None:
     create_messages(admin, "anna")
     fail(admin, "anna")
     move_clock(admin, 31 * DAY)
@@ -190,28 +190,28 @@ def test_who_wants_a_message_that_is_going_finds_it_gone(admin: Admin, worker: A
             waiting = threads.submit(redrive, other, "anna")
             wait_until_blocked(admin.info.dsn)
         waiting.result()
-    assert left(admin) == []
+    assert remaining_recipients(admin) == []
 
 
 @pytest.mark.parametrize("older_than", ["23 hours", "0", "-30 days", "1 month -30 days -1 hours", None])
-def test_it_keeps_at_least_a_day(older_than: str | None, worker: Admin) -> None:
+def test_retention_of_less_than_a_day_is_refused(older_than: str | None, worker: Admin) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="at least 1 day"):
         worker.execute(RETAIN, [older_than, 10])
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Stockholm", "America/New_York"])
-def test_a_day_is_a_day_in_every_zone(zone: str, worker: Admin) -> None:
+def test_retention_of_one_day_is_accepted_in_every_session_time_zone(zone: str, worker: Admin) -> None:
     worker.execute("select set_config('timezone', %s, false)", [zone])
     assert retain(worker, "1 day") == (0, 0)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 10_001, None])
-def test_its_batches_have_a_bound(limit: int | None, worker: Admin) -> None:
+def test_retention_batch_size_is_limited(limit: int | None, worker: Admin) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="1 to 10000"):
         worker.execute(RETAIN, ["30 days", limit])
 
 
-def test_nothing_later_in_the_callers_transaction_is_unlocked(admin: Admin) -> None:
+def test_retention_leaves_deletes_refused_for_the_rest_of_the_transaction(admin: Admin) -> None:
     """As a superuser, whom no privilege stops, only the trigger is left; it works again afterwards."""
     create_messages(admin, "anna", "ben")
     fail(admin, "anna")
@@ -223,7 +223,7 @@ def test_nothing_later_in_the_callers_transaction_is_unlocked(admin: Admin) -> N
             admin.execute("delete from duly.transition")
 
 
-def test_a_refused_call_leaves_the_catch_where_it_was(admin: Admin) -> None:
+def test_refused_retention_call_leaves_deletes_refused(admin: Admin) -> None:
     create_messages(admin, "anna")
     with admin.transaction(force_rollback=True):
         with pytest.raises(psycopg.errors.InvalidParameterValue), admin.transaction():
@@ -235,17 +235,17 @@ def test_a_refused_call_leaves_the_catch_where_it_was(admin: Admin) -> None:
 @pytest.mark.parametrize(
     "statement", ["delete from duly.transition", "truncate duly.transition", "delete from duly.outbox"]
 )
-def test_the_catch_alone_opens_nothing(statement: LiteralString, admin: Admin, worker: Admin) -> None:
+def test_retention_setting_alone_permits_no_delete(statement: LiteralString, admin: Admin, worker: Admin) -> None:
     create_messages(admin, "anna")
     with worker.transaction(force_rollback=True):
         worker.execute("select set_config('duly.retention', 'on', true)")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             worker.execute(statement)
-    assert left(admin) == ["anna"]
+    assert remaining_recipients(admin) == ["anna"]
 
 
 @pytest.mark.parametrize("role", [Names().api, Names().readonly])
-def test_only_workers_may_run_it(role: str, admin: Admin) -> None:
+def test_only_the_worker_role_may_run_retention(role: str, admin: Admin) -> None:
     with (
         psycopg.connect(make_conninfo(admin.info.dsn, user=role), autocommit=True) as connection,
         pytest.raises(psycopg.errors.InsufficientPrivilege, match="retain"),
@@ -253,7 +253,7 @@ def test_only_workers_may_run_it(role: str, admin: Admin) -> None:
         retain(connection)
 
 
-def test_a_table_of_the_callers_cannot_stand_in_for_ours(admin: Admin, worker: Admin) -> None:
+def test_temporary_table_of_the_caller_cannot_shadow_a_duly_table(admin: Admin, worker: Admin) -> None:
     create_messages(admin, "anna")
     fail(admin, "anna")
     move_clock(admin, 31 * DAY)
@@ -262,7 +262,7 @@ def test_a_table_of_the_callers_cannot_stand_in_for_ours(admin: Admin, worker: A
         worker.execute("create temporary table pg_proc (prosrc text)")
         worker.execute("set local search_path = pg_temp, duly, public")
         assert retain(worker) == (1, 2)
-    assert left(admin) == []
+    assert remaining_recipients(admin) == []
 
 
 # Logs with partitions ------------------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def partitioned(admin: Admin) -> None:
 
 @pytest.mark.usefixtures("partitioned")
 @pytest.mark.parametrize("role", [Names().owner, "postgres"])
-def test_a_log_in_parts_only_grows_in_each_of_them(role: str, admin: Admin) -> None:
+def test_every_partition_of_a_log_is_append_only(role: str, admin: Admin) -> None:
     admin.execute(f"set role {role}".encode())
     for part, statement in itertools.product(PARTS, CHANGES):
         with pytest.raises(psycopg.errors.RestrictViolation, match="append-only"):
@@ -288,21 +288,21 @@ def test_a_log_in_parts_only_grows_in_each_of_them(role: str, admin: Admin) -> N
 
 @pytest.mark.usefixtures("partitioned")
 @pytest.mark.parametrize("role", [Names().worker, Names().api, Names().readonly])
-def test_no_runtime_role_can_take_a_log_apart(role: str, admin: Admin) -> None:
+def test_no_runtime_role_can_change_or_detach_a_log_partition(role: str, admin: Admin) -> None:
     with psycopg.connect(make_conninfo(admin.info.dsn, user=role), autocommit=True) as connection:
-        for statement in (*(change.format(part) for part in PARTS for change in CHANGES), *WAYS_APART):
+        for statement in (*(change.format(part) for part in PARTS for change in CHANGES), *DETACH_STATEMENTS):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(statement.encode())
 
 
 @pytest.mark.usefixtures("partitioned")
-def test_workers_write_into_a_protected_log(admin: Admin, worker: Admin) -> None:
+def test_worker_role_may_insert_into_a_protected_log(admin: Admin, worker: Admin) -> None:
     worker.execute("insert into duly.log values ('2026-01-20Z', 'four')")
     assert admin.execute("select count(*) from duly.log").fetchone() == (4,)
     assert check(admin, CONTRACTS["duly"]) == []
 
 
-def test_a_table_without_parts_is_protected_the_same_way_and_twice_is_once(admin: Admin) -> None:
+def test_protect_makes_a_plain_table_append_only_and_is_idempotent(admin: Admin) -> None:
     admin.execute("create table duly.plain (what text)")
     for _ in range(2):
         admin.execute("select duly.protect('duly.plain')")

@@ -23,7 +23,7 @@ from duly.verify import check
 from tests.support.jobs.actions import LEASE, ORG, Admin, JobActions
 
 DAY = 86_400.0
-OURS = {
+ADDED_COLUMNS = {
     "queue", "payload", "result", "run_at", "starts", "snoozes", "lease_owner", "lease_expires_at", "settled_by",
     "cancel_requested_at", "revision", "request_digest", "retain_until",
 }  # fmt: skip
@@ -58,12 +58,12 @@ async def waits_after_failing(jobs: JobActions, rows: int, starts: int, **option
 # ADR 8: the log -------------------------------------------------------------------------------------------------------
 
 
-def test_an_event_keeps_its_id_and_gains_a_number_and_an_org(admin: Admin) -> None:
-    asked = (
+def test_job_event_table_has_id_and_also_seq_and_org_id(admin: Admin) -> None:
+    query = (
         "select conname, pg_get_constraintdef(oid) from pg_constraint"
         " where conrelid = 'ledger.job_event'::regclass and contype in ('p', 'u', 'f')"
     )
-    assert dict(admin.execute(asked).fetchall()) == {
+    assert dict(admin.execute(query).fetchall()) == {
         "pk_job_event": "PRIMARY KEY (id)",
         "uq_job_event__job_id_seq": "UNIQUE (job_id, seq)",
         "fk_job_event_job_job_id": "FOREIGN KEY (job_id) REFERENCES ledger.job(id) ON DELETE CASCADE",
@@ -73,7 +73,7 @@ def test_an_event_keeps_its_id_and_gains_a_number_and_an_org(admin: Admin) -> No
     assert admin.execute("select relkind from pg_class where oid = 'ledger.job_event'::regclass").fetchone() == ("r",)
 
 
-def test_the_primary_key_refuses_a_second_event_of_one_number(jobs: JobActions, admin: Admin) -> None:
+def test_primary_key_refuses_a_second_event_with_the_same_seq(jobs: JobActions, admin: Admin) -> None:
     (key,) = jobs.enqueue()
     event = "insert into ledger.job_event (id, job_id, org_id, seq, prev_status, next_status)"
     second = f"{event} values (ledger.event_id(%s, %s), %s, %s, %s, null, 'queued')".encode()
@@ -85,35 +85,35 @@ def test_the_primary_key_refuses_a_second_event_of_one_number(jobs: JobActions, 
         admin.execute(second, [key, 2, key, ORG, 2])
 
 
-async def test_an_events_id_is_derived_from_its_job_and_its_number(jobs: JobActions, admin: Admin) -> None:
+async def test_event_id_is_derived_from_job_id_and_seq(jobs: JobActions, admin: Admin) -> None:
     jobs.enqueue(rows=20)
     await repository.settle_done(jobs.worker, leases := await jobs.claim(limit=10), [None] * len(leases))
-    asked = "select id, ledger.event_id(job_id, seq), job_id from ledger.job_event"
-    rows = admin.execute(asked).fetchall()
+    query = "select id, ledger.event_id(job_id, seq), job_id from ledger.job_event"
+    rows = admin.execute(query).fetchall()
     assert len(rows) == 40
     assert all(found == derived for found, derived, _ in rows)
     assert all(found.bytes[:8] == job.bytes[:8] and found.variant == job.variant for found, _, job in rows)
 
 
-def test_ids_of_events_do_not_clash_even_for_jobs_with_ids_made_by_hand(admin: Admin) -> None:
-    asked = (
+def test_event_ids_do_not_collide_even_for_handwritten_job_ids(admin: Admin) -> None:
+    query = (
         "select count(*), count(distinct ledger.event_id(lpad(to_hex(j), 32, '0')::uuid, e))"
         " from generate_series(1, 300) as j, generate_series(1, 100) as e"
     )
-    assert admin.execute(asked).fetchone() == (30_000, 30_000)
+    assert admin.execute(query).fetchone() == (30_000, 30_000)
 
 
-async def test_events_of_one_transaction_have_an_order(jobs: JobActions) -> None:
+async def test_events_of_one_transaction_are_ordered_by_seq(jobs: JobActions) -> None:
     (key,) = jobs.enqueue(rows=1)
     async with jobs.worker.transaction():
         (lease,) = await jobs.claim()
         await repository.settle_failed(jobs.worker, [lease], ["OOPS"], ["because"])
-    asked = "select seq, next_status, org_id from ledger.job_event where job_id = %s order by seq"
-    told = [(1, "queued"), (2, "running"), (3, "failed"), (4, "queued")]
-    assert jobs.admin.execute(asked, [key]).fetchall() == [(*each, ORG) for each in told]
+    query = "select seq, next_status, org_id from ledger.job_event where job_id = %s order by seq"
+    expected_rows = [(1, "queued"), (2, "running"), (3, "failed"), (4, "queued")]
+    assert jobs.admin.execute(query, [key]).fetchall() == [(*each, ORG) for each in expected_rows]
 
 
-async def test_only_retention_deletes_and_only_what_has_finished_in_batches(jobs: JobActions, admin: Admin) -> None:
+async def test_only_retention_deletes_jobs_and_only_finished_ones_in_batches(jobs: JobActions, admin: Admin) -> None:
     jobs.enqueue(rows=4)
     (lease, *rest) = await jobs.claim(limit=3)
     await repository.settle_done(jobs.worker, rest, [None, None])
@@ -123,21 +123,21 @@ async def test_only_retention_deletes_and_only_what_has_finished_in_batches(jobs
     jobs.advance_clock(400 * DAY)
     assert [await repository.purge(jobs.worker, limit=1) for _ in range(3)] == [1, 1, 0]
     assert sorted(jobs.columns("status")) == ["queued", "running"]
-    left = "select count(*), count(distinct job_id) from ledger.job_event"
-    assert admin.execute(left).fetchone() == (3, 2)
+    event_counts = "select count(*), count(distinct job_id) from ledger.job_event"
+    assert admin.execute(event_counts).fetchone() == (3, 2)
     assert jobs.path(lease.key) == ["queued", "running"]
 
 
 # ADR 9: where a job may go --------------------------------------------------------------------------------------------
 
 
-def test_terminal_are_three_and_failed_is_none_of_them() -> None:
+def test_terminal_states_are_succeeded_canceled_and_dead_letter() -> None:
     assert {JobStatus.SUCCEEDED, JobStatus.CANCELED, JobStatus.DEAD_LETTER} == TERMINAL
     added = {("queued", "canceled"), ("running", "canceled"), ("running", "queued"), ("dead_letter", "queued")}
     assert all(JOB_MACHINE.allows(before, after) for before, after in added)
 
 
-async def test_only_what_has_ended_has_a_finish(jobs: JobActions, admin: Admin) -> None:
+async def test_only_jobs_in_a_terminal_state_have_finished_at(jobs: JobActions, admin: Admin) -> None:
     jobs.enqueue(rows=5, max_attempts=1)
     done, dead, stopped, failing = await jobs.claim(limit=4)
     async with jobs.worker.transaction():
@@ -154,7 +154,7 @@ async def test_only_what_has_ended_has_a_finish(jobs: JobActions, admin: Admin) 
     assert set(found) - TERMINAL == {"queued", "failed"}
 
 
-async def test_a_lapsed_lease_is_crashed_and_on(jobs: JobActions) -> None:
+async def test_expired_lease_fails_the_job_as_crashed_and_retries_or_buries_it(jobs: JobActions) -> None:
     (retried,) = jobs.enqueue(max_attempts=2)
     (buried,) = jobs.enqueue(max_attempts=1)
     await jobs.claim(limit=2)
@@ -166,7 +166,7 @@ async def test_a_lapsed_lease_is_crashed_and_on(jobs: JobActions) -> None:
     assert [jobs.events(key)[2][2]["code"] for key in (retried, buried)] == ["CRASHED", "CRASHED"]
 
 
-async def test_running_goes_back_to_queued_as_handed_back_or_later(jobs: JobActions) -> None:
+async def test_release_and_snooze_return_a_running_job_to_queued_with_their_reason(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     await repository.release_jobs(jobs.worker, [lease])
@@ -176,7 +176,7 @@ async def test_running_goes_back_to_queued_as_handed_back_or_later(jobs: JobActi
     assert moves == [("running", "queued", "handed_back"), ("running", "queued", "later")]
 
 
-async def test_redriven_means_starts_reset_finish_cleared_actor_named(jobs: JobActions) -> None:
+async def test_redrive_resets_starts_clears_finished_at_and_records_the_actor(jobs: JobActions) -> None:
     first, second = jobs.enqueue(rows=2, max_attempts=2, backoff_policy="none")
     for _ in range(2):
         await jobs.fail(*await jobs.claim(limit=2))
@@ -193,7 +193,7 @@ async def test_redriven_means_starts_reset_finish_cleared_actor_named(jobs: JobA
 # ADR 9: counting ------------------------------------------------------------------------------------------------------
 
 
-async def test_starts_are_counted_in_the_claim_and_attempt_is_one_less(jobs: JobActions) -> None:
+async def test_claim_increments_starts_and_attempt_is_one_less(jobs: JobActions) -> None:
     jobs.enqueue(max_attempts=3, backoff_policy="none")
     seen: list[Any] = [*jobs.columns("starts", "attempt", "status")]
     for _ in range(3):
@@ -214,7 +214,9 @@ async def test_starts_are_counted_in_the_claim_and_attempt_is_one_less(jobs: Job
 
 
 @pytest.mark.parametrize("max_attempts", [1, 2, 5])
-async def test_it_dies_when_it_started_as_often_as_it_may_crashes_counted(max_attempts: int, jobs: JobActions) -> None:
+async def test_job_becomes_a_dead_letter_after_max_attempts_including_crashes(
+    max_attempts: int, jobs: JobActions
+) -> None:
     (key,) = jobs.enqueue(max_attempts=max_attempts, backoff_policy="none")
     for start in range(max_attempts):
         assert jobs.columns("status") == ["queued"]
@@ -231,12 +233,12 @@ async def test_it_dies_when_it_started_as_often_as_it_may_crashes_counted(max_at
 # ADR 10: what a job needs to run --------------------------------------------------------------------------------------
 
 
-def test_our_columns_are_there(admin: Admin) -> None:
-    asked = "select attname from pg_attribute where attrelid = 'ledger.job'::regclass and attnum > 0"
-    assert {name for (name,) in admin.execute(asked)} >= OURS
+def test_job_table_has_the_additional_columns(admin: Admin) -> None:
+    query = "select attname from pg_attribute where attrelid = 'ledger.job'::regclass and attnum > 0"
+    assert {name for (name,) in admin.execute(query)} >= ADDED_COLUMNS
 
 
-async def test_a_finished_job_is_kept_for_thirty_days_and_its_key_as_long(jobs: JobActions) -> None:
+async def test_finished_job_and_its_key_are_kept_for_thirty_days(jobs: JobActions) -> None:
     (first,) = jobs.enqueue(key="k")
     assert await repository.purge(jobs.worker) == 0
     await repository.settle_done(jobs.worker, await jobs.claim(), [None])
@@ -250,13 +252,13 @@ async def test_a_finished_job_is_kept_for_thirty_days_and_its_key_as_long(jobs: 
     assert jobs.enqueue(key="k") != [first]
 
 
-def test_no_key_is_kept_for_less_than_a_day(jobs: JobActions) -> None:
+def test_retention_of_less_than_a_day_is_refused(jobs: JobActions) -> None:
     with pytest.raises(psycopg.errors.CheckViolation, match="ck_job__retain_for"):
         jobs.enqueue(retain_for="23:59:59", key="k")
     jobs.enqueue(retain_for="24:00:00", key="k")
 
 
-async def test_a_lease_lasts_a_minute_and_is_renewed_every_quarter_of_it(jobs: JobActions) -> None:
+async def test_default_lease_lasts_60_s_and_is_renewed_every_15_s(jobs: JobActions) -> None:
     assert (Tuning().lease_seconds, Tuning().heartbeat_seconds) == (60.0, 15.0)
     jobs.enqueue()
     (lease,) = await jobs.claim(lease_seconds=Tuning().lease_seconds)
@@ -272,25 +274,25 @@ async def test_a_lease_lasts_a_minute_and_is_renewed_every_quarter_of_it(jobs: J
 # ADR 34: waiting ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.lawless
-async def test_none_is_at_once(jobs: JobActions) -> None:
+@pytest.mark.breaks_invariants
+async def test_backoff_none_retries_at_once(jobs: JobActions) -> None:
     waits = await waits_after_failing(jobs, 20, starts=5, backoff_policy="none", backoff_base_seconds=7.0)
     assert all(abs(wait) < 1.0 for wait in waits)
     assert len(await jobs.claim(limit=20)) == 20
 
 
-@pytest.mark.lawless
-async def test_fixed_is_the_base(jobs: JobActions) -> None:
+@pytest.mark.breaks_invariants
+async def test_backoff_fixed_waits_the_base(jobs: JobActions) -> None:
     waits = await waits_after_failing(jobs, 20, starts=5, backoff_policy="fixed", backoff_base_seconds=7.0)
     assert all(abs(wait - 7.0) < 1.0 for wait in waits)
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 @pytest.mark.parametrize(
     ("starts", "base", "cap", "nominal"),
     [(1, 100.0, 1e6, 100.0), (2, 100.0, 1e6, 200.0), (4, 100.0, 1e6, 800.0), (8, 100.0, 500.0, 500.0)],
 )
-async def test_exp_is_base_times_two_to_the_attempt_capped_a_fifth_more_or_less(
+async def test_backoff_exp_doubles_up_to_the_cap_with_20_percent_jitter(
     starts: int, base: float, cap: float, nominal: float, jobs: JobActions
 ) -> None:
     """With 200 jobs, the chance that the lowest or highest quarter is empty is 10^-24."""
@@ -303,8 +305,8 @@ async def test_exp_is_base_times_two_to_the_attempt_capped_a_fifth_more_or_less(
     assert len(set(waits)) > 190
 
 
-@pytest.mark.lawless
-async def test_five_attempts_survive_an_outage_of_three_minutes(jobs: JobActions) -> None:
+@pytest.mark.breaks_invariants
+async def test_default_attempts_outlast_an_outage_of_three_minutes(jobs: JobActions) -> None:
     rows = 50
     jobs.enqueue(rows=rows)
     waited = dict.fromkeys(jobs.columns("id"), 0.0)
@@ -320,18 +322,18 @@ async def test_five_attempts_survive_an_outage_of_three_minutes(jobs: JobActions
     assert jobs.columns("status") == ["dead_letter"] * rows
 
 
-def test_the_base_is_fifteen_seconds_and_the_cap_ten_minutes_unless_the_job_says_otherwise(jobs: JobActions) -> None:
+def test_default_backoff_is_15_s_to_10_min_unless_the_job_sets_it(jobs: JobActions) -> None:
     jobs.enqueue()
     jobs.enqueue(backoff_policy="fixed", backoff_base_seconds=2.0, backoff_cap_seconds=3.0)
     jobs.admin.execute("select ledger.enqueue_many(%s, 'work', array['{}'::jsonb])", [ORG])
     jobs.admin.execute("insert into ledger.job (org_id, type) values (%s, 'work')", [ORG])
-    told = jobs.columns("backoff_policy", "backoff_base_seconds", "backoff_cap_seconds")
+    expected_rows = jobs.columns("backoff_policy", "backoff_base_seconds", "backoff_cap_seconds")
     usual = ("exp", 15.0, 600.0)
-    assert told == [usual, ("fixed", 2.0, 3.0), usual, usual]
-    assert (Backoff().policy, Backoff().base_seconds, Backoff().cap_seconds) == told[0]
+    assert expected_rows == [usual, ("fixed", 2.0, 3.0), usual, usual]
+    assert (Backoff().policy, Backoff().base_seconds, Backoff().cap_seconds) == expected_rows[0]
 
 
-async def test_later_burns_no_start(jobs: JobActions) -> None:
+async def test_snooze_does_not_consume_a_start(jobs: JobActions) -> None:
     jobs.enqueue(max_attempts=1)
     for n in range(5):
         (lease,) = await jobs.claim()
@@ -342,7 +344,7 @@ async def test_later_burns_no_start(jobs: JobActions) -> None:
         jobs.advance_clock(31)
 
 
-async def test_a_thousand_snoozes_and_then_it_is_a_failure(jobs: JobActions, admin: Admin) -> None:
+async def test_job_fails_after_a_thousand_snoozes(jobs: JobActions, admin: Admin) -> None:
     assert MAX_SNOOZES == 1000
     jobs.enqueue(max_attempts=2, backoff_policy="none")
     jobs.admin.execute("update ledger.job set snoozes = 999")
@@ -361,13 +363,13 @@ async def test_a_thousand_snoozes_and_then_it_is_a_failure(jobs: JobActions, adm
 # ADR 12: cancelling ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_queued_job_is_cancelled_at_once(jobs: JobActions) -> None:
+async def test_queued_job_is_cancelled_at_once(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     assert await jobs.steer(repository.cancel_job, ORG, key, "anna") is JobStatus.CANCELED
     assert jobs.path(key) == ["queued", "canceled"]
 
 
-async def test_a_running_job_hears_of_it_at_the_next_beat_and_its_holder_settles_it(jobs: JobActions) -> None:
+async def test_cancel_of_a_running_job_reaches_its_owner_at_the_next_heartbeat(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     assert (await renew_leases(jobs.worker, [lease], lease_seconds=LEASE)).cancelled == frozenset()
@@ -378,7 +380,7 @@ async def test_a_running_job_hears_of_it_at_the_next_beat_and_its_holder_settles
     assert jobs.columns("status", "settled_by") == [("canceled", lease.owner)]
 
 
-async def test_a_lapse_does_it_for_a_holder_that_never_hears(jobs: JobActions) -> None:
+async def test_expired_lease_cancels_a_job_with_a_cancel_request(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     await jobs.claim()
     await jobs.steer(repository.cancel_job, ORG, key, "anna")
@@ -387,7 +389,7 @@ async def test_a_lapse_does_it_for_a_holder_that_never_hears(jobs: JobActions) -
     assert jobs.path(key) == ["queued", "running", "running", "canceled"]
 
 
-async def test_now_does_it_at_once_and_the_holder_has_lost_it(jobs: JobActions) -> None:
+async def test_immediate_cancel_takes_the_lease_from_its_owner(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     assert await jobs.steer(repository.cancel_job, ORG, key, "anna", now=True) is JobStatus.CANCELED
@@ -396,7 +398,7 @@ async def test_now_does_it_at_once_and_the_holder_has_lost_it(jobs: JobActions) 
 
 
 @pytest.mark.parametrize("end", sorted(TERMINAL))
-async def test_what_has_ended_refuses_and_stays(end: JobStatus, jobs: JobActions) -> None:
+async def test_cancel_of_a_finished_job_is_refused_and_changes_nothing(end: JobStatus, jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     async with jobs.worker.transaction():
@@ -417,27 +419,27 @@ async def test_what_has_ended_refuses_and_stays(end: JobStatus, jobs: JobActions
 # ADR 13: names --------------------------------------------------------------------------------------------------------
 
 
-def test_names_printed_in_the_contract_win(admin: Admin) -> None:
+def test_indexes_named_in_the_contract_keep_their_names(admin: Admin) -> None:
     found = indexes(admin)
     assert {name: found.get(name) for name in INDEXES_OF_THE_CONTRACT} == INDEXES_OF_THE_CONTRACT
-    asked = "select conname from pg_constraint where conname = 'ck_job__status_finished_at_consistency'"
-    assert admin.execute(asked).fetchall() == [("ck_job__status_finished_at_consistency",)]
+    query = "select conname from pg_constraint where conname = 'ck_job__status_finished_at_consistency'"
+    assert admin.execute(query).fetchall() == [("ck_job__status_finished_at_consistency",)]
 
 
-def test_all_others_have_the_double_underscore(admin: Admin) -> None:
-    asked = (
+def test_all_other_constraints_and_indexes_have_a_double_underscore(admin: Admin) -> None:
+    query = (
         "select conname from pg_constraint where connamespace = 'ledger'::regnamespace and contype in ('u', 'c')"
         " and conrelid <> 0"
     )
-    ours = {*indexes(admin), *(name for (name,) in admin.execute(asked))} - {*INDEXES_OF_THE_CONTRACT}
+    ours = {*indexes(admin), *(name for (name,) in admin.execute(query))} - {*INDEXES_OF_THE_CONTRACT}
     assert ours
     assert {name for name in ours if "__" not in name and not name.startswith("pk_")} == set()
 
 
 def indexes(admin: Admin) -> dict[str, str]:
     """Return every index of the ledger with its definition."""
-    asked = "select indexname, split_part(indexdef, ' USING btree ', 2) from pg_indexes where schemaname = 'ledger'"
-    return dict(admin.execute(asked).fetchall())
+    query = "select indexname, split_part(indexdef, ' USING btree ', 2) from pg_indexes where schemaname = 'ledger'"
+    return dict(admin.execute(query).fetchall())
 
 
 # ADR 14: the table that is superseded ---------------------------------------------------------------------------------
@@ -452,7 +454,7 @@ def before(server: str, worker_id: str) -> Generator[Admin, None, None]:
         yield connection
 
 
-def test_the_old_table_is_known_by_its_columns_carried_over_and_dropped(before: Admin) -> None:
+def test_old_jobs_table_is_recognized_by_its_columns_migrated_and_dropped(before: Admin) -> None:
     make_old_jobs(before, "public")
     make_old_jobs(before, "scheduler")
     migrate(before.info.dsn, Names(), apps="none")
@@ -465,13 +467,15 @@ def test_the_old_table_is_known_by_its_columns_carried_over_and_dropped(before: 
         (key(2), "succeeded", "writing", 100, {"pages": 3}, None),
         (key(3), "dead_letter", "reading", 40, None, "boom"),
     ]
-    told = "select detail_json ->> 'stage', (detail_json ->> 'progress')::int from ledger.job_event where seq = 1"
-    assert sorted(before.execute(told)) == [("reading", 10), ("reading", 40), ("writing", 100)]
+    expected_rows = (
+        "select detail_json ->> 'stage', (detail_json ->> 'progress')::int from ledger.job_event where seq = 1"
+    )
+    assert sorted(before.execute(expected_rows)) == [("reading", 10), ("reading", 40), ("writing", 100)]
     assert before.execute("select to_regclass('public.jobs')").fetchone() == (None,)
     assert check(before, ("duly", "ledger")) == []
 
 
-def test_a_table_of_the_same_name_and_other_columns_is_left_alone(before: Admin) -> None:
+def test_jobs_table_with_other_columns_is_left_alone(before: Admin) -> None:
     before.execute("create table public.jobs (id uuid, status text, salary integer)")
     migrate(before.info.dsn, Names(), apps="none")
     assert before.execute("select count(*) from public.jobs").fetchone() == (0,)

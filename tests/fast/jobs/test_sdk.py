@@ -30,7 +30,7 @@ def sqlalchemy_address(admin: Admin) -> str:
     return f"postgresql+psycopg://{admin.info.user}@/{admin.info.dbname}?host={admin.info.host}&port={admin.info.port}"
 
 
-class Asker:
+class EnqueueVariant:
     """Enqueues inside a transaction of one kind of connection, and commits by default."""
 
     def __init__(self, open_transaction: Callable[[], Any]) -> None:
@@ -45,25 +45,25 @@ class Asker:
             return creation
 
 
-def psycopg_sync(admin: Admin) -> Asker:
+def psycopg_sync(admin: Admin) -> EnqueueVariant:
     @asynccontextmanager
     async def open_transaction() -> AsyncGenerator[Any, None]:
         with psycopg.connect(admin.info.dsn) as connection:
             yield connection
 
-    return Asker(open_transaction)
+    return EnqueueVariant(open_transaction)
 
 
-def psycopg_async(admin: Admin) -> Asker:
+def psycopg_async(admin: Admin) -> EnqueueVariant:
     @asynccontextmanager
     async def open_transaction() -> AsyncGenerator[Any, None]:
         async with await psycopg.AsyncConnection.connect(admin.info.dsn) as connection:
             yield connection
 
-    return Asker(open_transaction)
+    return EnqueueVariant(open_transaction)
 
 
-def sqlalchemy_connection(admin: Admin) -> Asker:
+def sqlalchemy_connection(admin: Admin) -> EnqueueVariant:
     @asynccontextmanager
     async def open_transaction() -> AsyncGenerator[Any, None]:
         engine = create_engine(sqlalchemy_address(admin))
@@ -73,10 +73,10 @@ def sqlalchemy_connection(admin: Admin) -> Asker:
         finally:
             engine.dispose()
 
-    return Asker(open_transaction)
+    return EnqueueVariant(open_transaction)
 
 
-def sqlalchemy_session(admin: Admin) -> Asker:
+def sqlalchemy_session(admin: Admin) -> EnqueueVariant:
     @asynccontextmanager
     async def open_transaction() -> AsyncGenerator[Any, None]:
         engine = create_engine(sqlalchemy_address(admin))
@@ -86,10 +86,10 @@ def sqlalchemy_session(admin: Admin) -> Asker:
         finally:
             engine.dispose()
 
-    return Asker(open_transaction)
+    return EnqueueVariant(open_transaction)
 
 
-def sqlalchemy_async_connection(admin: Admin) -> Asker:
+def sqlalchemy_async_connection(admin: Admin) -> EnqueueVariant:
     @asynccontextmanager
     async def open_transaction() -> AsyncGenerator[Any, None]:
         engine = create_async_engine(sqlalchemy_address(admin))
@@ -99,10 +99,10 @@ def sqlalchemy_async_connection(admin: Admin) -> Asker:
         finally:
             await engine.dispose()
 
-    return Asker(open_transaction)
+    return EnqueueVariant(open_transaction)
 
 
-def sqlalchemy_async_session(admin: Admin) -> Asker:
+def sqlalchemy_async_session(admin: Admin) -> EnqueueVariant:
     @asynccontextmanager
     async def open_transaction() -> AsyncGenerator[Any, None]:
         engine = create_async_engine(sqlalchemy_address(admin))
@@ -112,7 +112,7 @@ def sqlalchemy_async_session(admin: Admin) -> Asker:
         finally:
             await engine.dispose()
 
-    return Asker(open_transaction)
+    return EnqueueVariant(open_transaction)
 
 
 ASKERS = (
@@ -126,7 +126,7 @@ ASKERS = (
 
 
 @pytest.fixture(params=ASKERS, ids=lambda each: each.__name__)
-def asker(request: pytest.FixtureRequest, admin: Admin) -> Asker:
+def enqueuer(request: pytest.FixtureRequest, admin: Admin) -> EnqueueVariant:
     """Each kind of connection in turn."""
     return request.param(admin)
 
@@ -135,35 +135,37 @@ def jobs(admin: Admin) -> list[tuple[Any, ...]]:
     return admin.execute("select type, queue, payload, status::text, priority from ledger.job order by id").fetchall()
 
 
-async def test_a_job_exists_once_its_transaction_is_committed(asker: Asker, admin: Admin) -> None:
-    made = await asker.ask(thumbnail, when={"priority": 7}, image_id="a1", size=64)
+async def test_job_exists_after_its_transaction_commits(enqueuer: EnqueueVariant, admin: Admin) -> None:
+    made = await enqueuer.ask(thumbnail, when={"priority": 7}, image_id="a1", size=64)
     assert isinstance(made, Created)
     assert jobs(admin) == [("thumbnail", "images", {"image_id": "a1", "size": 64}, "queued", 7)]
 
 
-async def test_a_job_whose_transaction_fails_never_existed(asker: Asker, admin: Admin) -> None:
+async def test_job_does_not_exist_after_its_transaction_rolls_back(enqueuer: EnqueueVariant, admin: Admin) -> None:
     with pytest.raises(RuntimeError, match="changed my mind"):
-        await asker.ask(thumbnail, fail=True, image_id="a1")
+        await enqueuer.ask(thumbnail, fail=True, image_id="a1")
     assert jobs(admin) == []
 
 
-async def test_the_same_key_is_the_same_job_and_another_body_is_refused(asker: Asker, admin: Admin) -> None:
-    first = await asker.ask(thumbnail, when={"key": "order:42"}, image_id="a1")
-    again = await asker.ask(thumbnail, when={"key": "order:42"}, image_id="a1")
+async def test_same_key_returns_the_same_job_and_another_request_is_refused(
+    enqueuer: EnqueueVariant, admin: Admin
+) -> None:
+    first = await enqueuer.ask(thumbnail, when={"key": "order:42"}, image_id="a1")
+    again = await enqueuer.ask(thumbnail, when={"key": "order:42"}, image_id="a1")
     assert isinstance(first, Created)
     assert again == Existing(first.row)
     with pytest.raises(KeyReused, match="order:42"):
-        await asker.ask(thumbnail, when={"key": "order:42"}, image_id="b2")
+        await enqueuer.ask(thumbnail, when={"key": "order:42"}, image_id="b2")
     assert len(jobs(admin)) == 1
 
 
-async def test_what_the_database_refuses_is_refused_in_words(asker: Asker, admin: Admin) -> None:
+async def test_database_refusal_is_raised_as_invalid_argument(enqueuer: EnqueueVariant, admin: Admin) -> None:
     with pytest.raises(InvalidArgument):
-        await asker.ask(thumbnail, when={"priority": 1000}, image_id="a1")
+        await enqueuer.ask(thumbnail, when={"priority": 1000}, image_id="a1")
     assert jobs(admin) == []
 
 
-def test_arguments_that_the_handler_cannot_take_are_refused(admin: Admin) -> None:
+def test_enqueue_refuses_arguments_that_the_handler_does_not_accept(admin: Admin) -> None:
     on: Any = thumbnail.on(admin)
     with pytest.raises(InvalidArgument, match="cannot be called with these arguments"):
         on.enqueue(image="a1")
@@ -171,7 +173,7 @@ def test_arguments_that_the_handler_cannot_take_are_refused(admin: Admin) -> Non
         on.enqueue(image_id=object())
 
 
-def test_a_type_is_declared_once() -> None:
+def test_job_type_can_be_declared_only_once() -> None:
     with pytest.raises(InvalidArgument, match="declared twice"):
         app.job("thumbnail")(thumbnail.function)
 
@@ -182,11 +184,11 @@ def several(_ctx: Context, *_rest: int) -> None: ...
 def whatever(_ctx: Context, **_rest: int) -> None: ...
 
 
-def by_place(_ctx: Context, _a: int, /) -> None: ...
+def positional_only(_ctx: Context, _a: int, /) -> None: ...
 
 
-@pytest.mark.parametrize("function", [several, whatever, by_place])
-def test_a_handler_whose_arguments_have_no_names_is_refused(function: Callable[..., None]) -> None:
+@pytest.mark.parametrize("function", [several, whatever, positional_only])
+def test_handler_with_unnamed_parameters_is_refused(function: Callable[..., None]) -> None:
     with pytest.raises(InvalidArgument, match="needs one"):
         App().job("nameless")(function)
 

@@ -45,16 +45,16 @@ def name(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-async def let_go(connection: Connection, name: str, leases: Sequence[Lease]) -> frozenset[UUID]:
+async def settle_as(connection: Connection, name: str, leases: Sequence[Lease]) -> frozenset[UUID]:
     """Settle, in one transaction."""
     async with connection.transaction():
         return await SETTLES[name](connection, leases)
 
 
-async def test_each_outcome_goes_where_it_should_and_nobody_holds_the_job(name: str, jobs: JobActions) -> None:
+async def test_each_outcome_moves_the_job_to_its_state_and_ends_the_lease(name: str, jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
-    assert await let_go(jobs.worker, name, [lease]) == {key}
+    assert await settle_as(jobs.worker, name, [lease]) == {key}
     assert jobs.path(key) == ["queued", "running", *ENDS[name]]
     finished = ENDS[name][-1] in {"succeeded", "canceled", "dead_letter"}
     assert jobs.columns("lease_owner", "lease_expires_at", "settled_by") == [(None, None, lease.owner)]
@@ -63,52 +63,52 @@ async def test_each_outcome_goes_where_it_should_and_nobody_holds_the_job(name: 
     jobs.verify()
 
 
-async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
+async def test_settle_repeated_after_a_lost_reply_succeeds_and_is_applied_once(
     name: str, jobs: JobActions, other: Connection
 ) -> None:
     jobs.enqueue(rows=3)
     leases = await jobs.claim(limit=3)
     keys = {lease.key for lease in leases}
-    assert await let_go(jobs.worker, name, leases) == keys
+    assert await settle_as(jobs.worker, name, leases) == keys
     before = jobs.columns("revision", "starts", "snoozes", "run_at")
-    assert await let_go(other, name, leases[::-1]) == keys
+    assert await settle_as(other, name, leases[::-1]) == keys
     assert jobs.columns("revision", "starts", "snoozes", "run_at") == before
 
 
-async def test_a_stale_holder_settles_nothing(name: str, jobs: JobActions) -> None:
+async def test_settle_with_an_expired_lease_changes_nothing(name: str, jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (old,) = await jobs.claim()
     jobs.advance_clock(LEASE + 1)
     assert await jobs.sweep() == 1
-    assert await let_go(jobs.worker, name, [old]) == frozenset()
+    assert await settle_as(jobs.worker, name, [old]) == frozenset()
     jobs.advance_clock(3600)
     (new,) = await jobs.claim()
-    assert await let_go(jobs.worker, name, [old]) == frozenset()
+    assert await settle_as(jobs.worker, name, [old]) == frozenset()
     assert (new.key, new.row["attempt"], new.row["starts"]) == (key, 1, 2)
     await repository.settle_done(jobs.worker, [new], [None])
-    assert await let_go(jobs.worker, name, [old]) == frozenset()
+    assert await settle_as(jobs.worker, name, [old]) == frozenset()
     assert jobs.columns("status") == ["succeeded"]
     jobs.verify()
 
 
-async def test_two_settles_of_one_batch_at_once_both_succeed_and_settle_once(
+async def test_two_concurrent_settles_of_one_batch_succeed_and_are_applied_once(
     name: str, jobs: JobActions, other: Connection, database: str
 ) -> None:
     jobs.enqueue(rows=20)
     leases = await jobs.claim(limit=20)
     async with jobs.worker.transaction():
         first = await SETTLES[name](jobs.worker, leases)
-        waiting = asyncio.create_task(let_go(other, name, leases[::-1]))
+        waiting = asyncio.create_task(settle_as(other, name, leases[::-1]))
         await asyncio.to_thread(wait_until_blocked, database)
     assert await waiting == first == {lease.key for lease in leases}
     assert set(jobs.columns("revision")) == {2 + len(ENDS[name])}
 
 
-async def test_a_batch_without_anything_in_it_is_nothing(name: str, jobs: JobActions) -> None:
-    assert await let_go(jobs.worker, name, []) == frozenset()
+async def test_settle_of_an_empty_batch_does_nothing(name: str, jobs: JobActions) -> None:
+    assert await settle_as(jobs.worker, name, []) == frozenset()
 
 
-async def test_a_result_is_kept_and_an_old_error_is_not(jobs: JobActions) -> None:
+async def test_settle_done_stores_the_result_and_clears_the_last_error(jobs: JobActions) -> None:
     jobs.enqueue(backoff_policy="none")
     await jobs.fail(*await jobs.claim())
     assert jobs.columns("last_error_code", "last_error_message") == [("OOPS", "because")]
@@ -116,7 +116,7 @@ async def test_a_result_is_kept_and_an_old_error_is_not(jobs: JobActions) -> Non
     assert jobs.columns("result", "last_error_code", "last_error_message") == [({"answer": [42, None]}, None, None)]
 
 
-async def test_a_failure_is_two_events_with_error_and_actor(jobs: JobActions) -> None:
+async def test_failure_writes_two_events_with_error_and_actor(jobs: JobActions) -> None:
     (key,) = jobs.enqueue(backoff_policy="fixed", backoff_base_seconds=2.0)
     (lease,) = await jobs.claim()
     await jobs.fail(lease)
@@ -126,7 +126,7 @@ async def test_a_failure_is_two_events_with_error_and_actor(jobs: JobActions) ->
     ]
 
 
-async def test_nobody_else_can_finish_the_second_half(jobs: JobActions, other: Connection, admin: Admin) -> None:
+async def test_only_the_lease_owner_can_retry_a_failed_job(jobs: JobActions, other: Connection, admin: Admin) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     async with jobs.worker.transaction():
@@ -136,7 +136,7 @@ async def test_nobody_else_can_finish_the_second_half(jobs: JobActions, other: C
     assert jobs.columns("status") == ["queued"]
 
 
-async def test_max_attempts_is_how_often_it_starts(jobs: JobActions) -> None:
+async def test_max_attempts_limits_the_starts_of_a_job(jobs: JobActions) -> None:
     (key,) = jobs.enqueue(max_attempts=3, backoff_policy="none")
     attempts: list[int] = []
     while leases := await jobs.claim():
@@ -148,7 +148,7 @@ async def test_max_attempts_is_how_often_it_starts(jobs: JobActions) -> None:
     jobs.verify()
 
 
-async def test_a_lapsed_lease_is_a_crash_that_counts(jobs: JobActions) -> None:
+async def test_expired_lease_counts_as_a_crashed_attempt(jobs: JobActions) -> None:
     (key,) = jobs.enqueue(max_attempts=2, backoff_policy="none")
     for _ in range(2):
         await jobs.claim()
@@ -160,24 +160,24 @@ async def test_a_lapsed_lease_is_a_crash_that_counts(jobs: JobActions) -> None:
     jobs.verify()
 
 
-async def test_a_sweep_is_bounded_passes_over_what_is_locked_and_can_be_told_which(
-    jobs: JobActions, other: Connection
-) -> None:
+async def test_sweep_is_limited_skips_locked_jobs_and_accepts_keys(jobs: JobActions, other: Connection) -> None:
     jobs.enqueue(rows=5, backoff_policy="none")
     leases = await jobs.claim(limit=5)
     jobs.advance_clock(LEASE + 1)
-    locked, wanted, *_ = (lease.key for lease in leases)
+    locked, chosen, *_ = (lease.key for lease in leases)
     async with other.transaction():
         await other.execute("select from ledger.job where id = %s for update", [locked])
-        assert await jobs.sweep(keys=[wanted]) == 1
+        assert await jobs.sweep(keys=[chosen]) == 1
         assert await jobs.sweep(limit=2) == 2
         assert await jobs.sweep() == 1
     assert await jobs.sweep() == 1
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 @pytest.mark.parametrize(("policy", "least", "limit"), [("none", 0.0, 0.0), ("fixed", 3.0, 3.0), ("exp", 19.2, 28.8)])
-async def test_the_wait_after_a_failure(policy: str, least: float, limit: float, jobs: JobActions) -> None:
+async def test_retry_delay_follows_the_backoff_policy(
+    policy: str, least: float, limit: float, jobs: JobActions
+) -> None:
     """After the fourth start (attempt 3), base 3: exp waits 3 * 2^3 s, plus or minus a fifth."""
     jobs.enqueue(rows=60, backoff_policy=policy, backoff_base_seconds=3.0)
     jobs.admin.execute("update ledger.job set starts = 3, attempt = 2")
@@ -189,8 +189,8 @@ async def test_the_wait_after_a_failure(policy: str, least: float, limit: float,
         assert max(waits) > 26
 
 
-@pytest.mark.lawless
-async def test_the_wait_is_capped(jobs: JobActions) -> None:
+@pytest.mark.breaks_invariants
+async def test_retry_delay_is_capped(jobs: JobActions) -> None:
     jobs.enqueue(rows=40, backoff_base_seconds=1.0, backoff_cap_seconds=5.0, max_attempts=1000)
     jobs.admin.execute("update ledger.job set starts = 900, attempt = 899")
     await jobs.fail(*await jobs.claim(limit=40))
@@ -198,22 +198,22 @@ async def test_the_wait_is_capped(jobs: JobActions) -> None:
     assert 4.0 <= min(waits) < 5.0 < max(waits) <= 6.0
 
 
-async def test_later_gives_the_start_back_and_has_a_cap_of_its_own(jobs: JobActions) -> None:
+async def test_snooze_returns_the_start_and_has_its_own_limit(jobs: JobActions) -> None:
     (key,) = jobs.enqueue(max_attempts=1)
     (lease,) = await jobs.claim()
-    assert await let_go(jobs.worker, "later", [lease]) == {key}
+    assert await settle_as(jobs.worker, "later", [lease]) == {key}
     assert jobs.columns("status", "starts", "attempt", "snoozes") == [("queued", 0, 0, 1)]
     assert jobs.events(key)[-1] == ("running", "queued", {"actor": lease.owner, "reason": "later", "seconds": 5.0})
     assert await jobs.claim() == []
     jobs.advance_clock(6)
     jobs.admin.execute("update ledger.job set snoozes = %s", [MAX_SNOOZES])
     (lease,) = await jobs.claim()
-    assert await let_go(jobs.worker, "later", [lease]) == {key}
+    assert await settle_as(jobs.worker, "later", [lease]) == {key}
     assert jobs.columns("status", "last_error_code") == [("dead_letter", "TOO_MANY_SNOOZES")]
     jobs.verify()
 
 
-async def test_handing_back_keeps_the_due_time_and_gives_the_start_back(jobs: JobActions) -> None:
+async def test_release_keeps_run_at_and_returns_the_start(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     due = jobs.columns("run_at")
     (lease,) = await jobs.claim()
@@ -225,23 +225,23 @@ async def test_handing_back_keeps_the_due_time_and_gives_the_start_back(jobs: Jo
 
 
 @pytest.mark.parametrize("name", ["later", "handed_back", "failed", "gave_up"])
-async def test_a_job_that_was_to_be_cancelled_never_waits_again(name: str, jobs: JobActions) -> None:
+async def test_job_with_a_cancel_request_is_never_queued_again(name: str, jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     assert await jobs.steer(repository.cancel_job, lease.row["org_id"], key, "anna") == "running"
-    assert await let_go(jobs.worker, name, [lease]) == {key}
+    assert await settle_as(jobs.worker, name, [lease]) == {key}
     assert jobs.path(key) == ["queued", "running", "running", "canceled"]
     jobs.verify()
 
 
-async def test_a_message_too_long_or_unstorable_is_cut_and_cleaned(jobs: JobActions) -> None:
+async def test_error_message_is_truncated_and_cleaned(jobs: JobActions) -> None:
     jobs.enqueue()
     await jobs.fail(*await jobs.claim(), message="\0" + "x" * 3000)
     (message,) = jobs.columns("last_error_message")
     assert (len(message), message[:2]) == (2048, "\N{REPLACEMENT CHARACTER}x")
 
 
-async def test_a_code_that_is_none_is_refused(jobs: JobActions) -> None:
+async def test_invalid_error_code_is_refused(jobs: JobActions) -> None:
     jobs.enqueue()
     leases = await jobs.claim()
     with pytest.raises(psycopg.errors.CheckViolation, match="ck_job__last_error"):
@@ -249,7 +249,7 @@ async def test_a_code_that_is_none_is_refused(jobs: JobActions) -> None:
     assert jobs.columns("status") == ["running"]
 
 
-async def test_started_at_is_the_first_start_and_updated_at_the_databases_word(jobs: JobActions) -> None:
+async def test_started_at_is_the_first_start_and_updated_at_is_set_by_the_database(jobs: JobActions) -> None:
     jobs.enqueue(backoff_policy="none")
     await jobs.claim()
     ((started, updated),) = jobs.columns("started_at", "updated_at")
@@ -270,7 +270,7 @@ async def progress(jobs: JobActions, lease: Lease, stage: str | None, percent: i
     assert await repository.record_progress(jobs.worker, lease, stage, percent)
 
 
-async def test_progress_is_an_event_with_equal_ends_at_most_once_a_second(jobs: JobActions) -> None:
+async def test_progress_is_logged_as_an_event_at_most_once_a_second(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     for percent in (1, 2, 3):
@@ -281,8 +281,8 @@ async def test_progress_is_an_event_with_equal_ends_at_most_once_a_second(jobs: 
     await progress(jobs, lease, None, 99)
     for _ in range(2):
         await progress(jobs, lease, None, 100)
-    told = [(before, after, detail) for before, after, detail in jobs.events(key)[2:]]
-    assert told == [
+    moves = [(before, after, detail) for before, after, detail in jobs.events(key)[2:]]
+    assert moves == [
         ("running", "running", {"stage": "reading", "progress": 1}),
         ("running", "running", {"stage": "reading", "progress": 4}),
     ]
@@ -293,7 +293,7 @@ async def test_progress_is_an_event_with_equal_ends_at_most_once_a_second(jobs: 
     jobs.verify()
 
 
-async def test_equal_progress_a_second_later_is_logged_as_progress_not_as_a_claim(jobs: JobActions) -> None:
+async def test_unchanged_progress_is_logged_as_progress_and_not_as_a_claim(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     for _ in range(3):
@@ -304,8 +304,8 @@ async def test_equal_progress_a_second_later_is_logged_as_progress_not_as_a_clai
     jobs.verify()
 
 
-@pytest.mark.lawless
-async def test_a_stage_that_changes_all_the_time_writes_one_event_a_second(jobs: JobActions) -> None:
+@pytest.mark.breaks_invariants
+async def test_frequent_stage_changes_write_one_event_a_second(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     for second in range(3):
@@ -318,7 +318,7 @@ async def test_a_stage_that_changes_all_the_time_writes_one_event_a_second(jobs:
     assert jobs.events(key)[-2] == ("running", "failed", {**error, "stage": "row 29"})
 
 
-async def test_a_clock_that_was_set_back_does_not_silence_progress(jobs: JobActions) -> None:
+async def test_progress_is_logged_after_the_clock_was_set_back(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     await progress(jobs, lease, "reading", 1)
@@ -328,7 +328,7 @@ async def test_a_clock_that_was_set_back_does_not_silence_progress(jobs: JobActi
     assert [detail["progress"] for _, _, detail in jobs.events(key)[2:]] == [1, 2]
 
 
-async def test_a_new_start_begins_without_progress(jobs: JobActions) -> None:
+async def test_new_claim_clears_stage_and_progress(jobs: JobActions) -> None:
     jobs.enqueue()
     (lease,) = await jobs.claim()
     await progress(jobs, lease, "reading", 50)
@@ -338,14 +338,14 @@ async def test_a_new_start_begins_without_progress(jobs: JobActions) -> None:
 
 
 @pytest.mark.parametrize(("stage", "percent"), [("x" * 201, 1), ("", 1), (None, 101), (None, -1)])
-async def test_progress_that_makes_no_sense_is_refused(stage: str | None, percent: int, jobs: JobActions) -> None:
+async def test_invalid_progress_is_refused(stage: str | None, percent: int, jobs: JobActions) -> None:
     jobs.enqueue()
     (lease,) = await jobs.claim()
     with pytest.raises(psycopg.errors.CheckViolation, match="ck_job__progress"):
         await repository.record_progress(jobs.worker, lease, stage, percent)
 
 
-def test_a_word_stands_for_one_move_only(jobs: JobActions, admin: Admin) -> None:
+def test_event_detail_applies_to_one_transition_only(jobs: JobActions, admin: Admin) -> None:
     (key,) = jobs.enqueue(requested_by="anna")
     admin.execute("update ledger.job set status = 'canceled'")
     assert [detail for _, _, detail in jobs.events(key)] == [{"actor": "anna"}, None]
@@ -353,7 +353,7 @@ def test_a_word_stands_for_one_move_only(jobs: JobActions, admin: Admin) -> None
     assert jobs.columns("event_detail") == [None]
 
 
-async def test_a_batch_of_every_size_settles_whole(jobs: JobActions, worker: Connection) -> None:
+async def test_settle_done_settles_batches_of_any_size_completely(jobs: JobActions, worker: Connection) -> None:
     await insert_jobs(worker, JobRequest(ORG, "work"), [{"n": n} for n in range(2000)])
     leases = await jobs.claim(limit=2000)
     sizes: list[Any] = [1, 2, 7, 490, 1500]

@@ -18,7 +18,7 @@ async def make_dead_letters(jobs: JobActions, rows: int = 1, **options: str) -> 
     await jobs.fail(*leases)
 
 
-async def test_a_waiting_job_is_cancelled_at_once(jobs: JobActions) -> None:
+async def test_queued_job_is_cancelled_at_once(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     assert await jobs.steer(repository.cancel_job, ORG, key, "anna") == JobStatus.CANCELED
     assert jobs.events(key)[-1] == ("queued", "canceled", {"actor": "anna", "reason": "cancel_requested"})
@@ -26,7 +26,7 @@ async def test_a_waiting_job_is_cancelled_at_once(jobs: JobActions) -> None:
     jobs.verify()
 
 
-async def test_a_running_job_is_asked_to_stop_by_the_next_beat(jobs: JobActions) -> None:
+async def test_cancel_request_reaches_a_running_job_by_its_next_heartbeat(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     assert await jobs.steer(repository.cancel_job, ORG, key, "anna") == JobStatus.RUNNING
@@ -40,7 +40,7 @@ async def test_a_running_job_is_asked_to_stop_by_the_next_beat(jobs: JobActions)
     jobs.verify()
 
 
-async def test_a_job_that_is_done_before_it_stops_is_done(jobs: JobActions) -> None:
+async def test_job_that_completes_before_it_is_cancelled_succeeds(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     await jobs.steer(repository.cancel_job, ORG, key, "anna")
@@ -48,7 +48,7 @@ async def test_a_job_that_is_done_before_it_stops_is_done(jobs: JobActions) -> N
     assert jobs.columns("status") == ["succeeded"]
 
 
-async def test_now_means_at_once_and_the_holder_has_lost_it(jobs: JobActions) -> None:
+async def test_immediate_cancel_takes_the_lease_from_its_owner(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     assert await jobs.steer(repository.cancel_job, ORG, key, "anna", now=True) == JobStatus.CANCELED
@@ -58,7 +58,7 @@ async def test_now_means_at_once_and_the_holder_has_lost_it(jobs: JobActions) ->
     jobs.verify()
 
 
-async def test_a_lapse_cancels_what_was_to_be_cancelled(jobs: JobActions) -> None:
+async def test_expired_lease_cancels_a_job_with_a_cancel_request(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     await jobs.claim()
     await jobs.steer(repository.cancel_job, ORG, key, "anna")
@@ -67,7 +67,7 @@ async def test_a_lapse_cancels_what_was_to_be_cancelled(jobs: JobActions) -> Non
     assert jobs.path(key) == ["queued", "running", "running", "canceled"]
 
 
-async def test_what_has_ended_and_what_is_anothers_is_not_cancelled(jobs: JobActions) -> None:
+async def test_finished_jobs_and_jobs_of_other_orgs_are_not_cancelled(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     assert await jobs.steer(repository.cancel_job, OTHER_ORG, key, "anna") is None
     await jobs.steer(repository.cancel_job, ORG, key, "anna")
@@ -76,7 +76,7 @@ async def test_what_has_ended_and_what_is_anothers_is_not_cancelled(jobs: JobAct
     assert jobs.columns("status", "revision") == [("canceled", 2)]
 
 
-async def test_a_dead_letter_is_redriven_as_though_it_were_new(jobs: JobActions) -> None:
+async def test_redriven_dead_letter_starts_like_a_new_job(jobs: JobActions) -> None:
     await make_dead_letters(jobs)
     (key,) = jobs.columns("id")
     assert not await jobs.steer(repository.requeue_dead_letter, OTHER_ORG, key, "anna")
@@ -89,7 +89,7 @@ async def test_a_dead_letter_is_redriven_as_though_it_were_new(jobs: JobActions)
     jobs.verify()
 
 
-async def test_a_redrive_takes_what_matches_in_batches_after_a_count(jobs: JobActions) -> None:
+async def test_redrive_requeues_matching_dead_letters_in_batches(jobs: JobActions) -> None:
     await make_dead_letters(jobs, rows=5)
     jobs.enqueue("other", max_attempts=1)
     which = DeadLetterFilter(ORG, type="work", code="OOPS")
@@ -99,14 +99,14 @@ async def test_a_redrive_takes_what_matches_in_batches_after_a_count(jobs: JobAc
     (newest,) = sorted(jobs.admin.execute("select max(finished_at) from ledger.job").fetchone() or ())
     assert await repository.count_dead_letters(jobs.worker, DeadLetterFilter(ORG, finished_before=newest)) == 4
     assert await repository.count_dead_letters(jobs.worker, DeadLetterFilter(ORG, finished_from=newest)) == 1
-    taken = [len(await jobs.steer(repository.requeue_dead_letters, which, "anna", limit=2)) for _ in range(4)]
-    assert taken == [2, 2, 1, 0]
+    counts = [len(await jobs.steer(repository.requeue_dead_letters, which, "anna", limit=2)) for _ in range(4)]
+    assert counts == [2, 2, 1, 0]
     assert jobs.columns("status") == ["queued"] * 6
     jobs.verify()
 
 
 @pytest.mark.parametrize("status", ["succeeded", "canceled", "dead_letter"])
-async def test_finished_jobs_leave_with_their_events_when_their_time_is_over(status: str, jobs: JobActions) -> None:
+async def test_purge_deletes_finished_jobs_and_their_events_after_retention(status: str, jobs: JobActions) -> None:
     jobs.enqueue(rows=3, max_attempts=1)
     jobs.enqueue("waits")
     leases = await jobs.claim(limit=3)
@@ -125,7 +125,7 @@ async def test_finished_jobs_leave_with_their_events_when_their_time_is_over(sta
     jobs.verify()
 
 
-async def test_a_job_keeps_the_time_it_was_given(jobs: JobActions) -> None:
+async def test_purge_respects_the_retention_of_each_job(jobs: JobActions) -> None:
     jobs.enqueue(retain_for="1 day")
     jobs.enqueue(retain_for="60 days")
     await repository.settle_done(jobs.worker, leases := await jobs.claim(limit=2), [None] * len(leases))
@@ -136,12 +136,12 @@ async def test_a_job_keeps_the_time_it_was_given(jobs: JobActions) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 10_001, None])
-async def test_retention_is_bounded(limit: int | None, worker: Connection) -> None:
+async def test_purge_refuses_an_invalid_batch_size(limit: int | None, worker: Connection) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue):
         await repository.purge(worker, limit)  # type: ignore[arg-type]
 
 
-def test_a_log_leaves_by_no_other_way(jobs: JobActions, admin: Admin, api: Admin) -> None:
+def test_job_events_are_append_only(jobs: JobActions, admin: Admin, api: Admin) -> None:
     jobs.enqueue()
     for statement in (
         b"delete from ledger.job_event",
@@ -166,7 +166,7 @@ def test_a_log_leaves_by_no_other_way(jobs: JobActions, admin: Admin, api: Admin
             connection.execute(insert, [ORG, ORG])
 
 
-async def test_jobs_and_events_are_listed_page_by_page(jobs: JobActions) -> None:
+async def test_jobs_and_events_are_listed_in_pages(jobs: JobActions) -> None:
     keys = jobs.enqueue(rows=5)
     pages = [await repository.list_jobs(jobs.worker, ORG, limit=2)]
     while pages[-1]:

@@ -11,60 +11,64 @@ import pytest
 from duly.jobs.work import JobWork
 from duly.lease.work import Tuning
 from tests.support.actions import working
+from tests.support.failing_handlers import MAY_RETURN, STARTED, app
 from tests.support.jobs.actions import JobActions
-from tests.support.mishaps import BEGAN, GO_ON, app
 from tests.support.outbox.log_capture import capture_log_lines
 
 TUNING = Tuning(lease_seconds=30, heartbeat_seconds=0.05, poll_seconds=0.1, sweep_seconds=0.5)
 WAIT_SECONDS = 30.0
 CANCEL = "update ledger.job set cancel_requested_at = duly.clock()"
-WAYS = pytest.mark.parametrize("job_type", ["reindex", "reindex_async"])
+SYNC_AND_ASYNC = pytest.mark.parametrize("job_type", ["reindex", "reindex_async"])
 
 
 @pytest.fixture(autouse=True)
 def gates() -> Generator[None, None, None]:
     """Reset the events with which handlers signal their start and wait for the test."""
-    BEGAN.clear()
-    GO_ON.set()
+    STARTED.clear()
+    MAY_RETURN.set()
     yield
-    GO_ON.set()
+    MAY_RETURN.set()
 
 
-async def begin() -> None:
+async def wait_until_started() -> None:
     """Wait until the handler has started."""
-    assert await asyncio.to_thread(BEGAN.wait, WAIT_SECONDS)
+    assert await asyncio.to_thread(STARTED.wait, WAIT_SECONDS)
 
 
 async def stop_while_it_runs(jobs: JobActions, dsn: str, job_type: str, **payload: str) -> list[Any]:
     """Stop a worker while its handler runs; return the job's state afterwards."""
     jobs.enqueue(job_type, payload=payload)
     async with working(dsn, JobWork(app.handlers(), TUNING), stop_seconds=0):
-        await begin()
+        await wait_until_started()
     return jobs.columns("status", "starts", "result", "last_error_code")
 
 
-@WAYS
-async def test_a_plain_value_after_the_sign_at_shutdown_is_handed_back(
+@SYNC_AND_ASYNC
+async def test_value_returned_after_the_stop_signal_at_shutdown_releases_the_job(
     jobs: JobActions, dsn: str, job_type: str
 ) -> None:
     assert await stop_while_it_runs(jobs, dsn, job_type) == [("queued", 0, None, None)]
     jobs.verify()
 
 
-@WAYS
-async def test_done_after_the_sign_at_shutdown_is_done(jobs: JobActions, dsn: str, job_type: str) -> None:
+@SYNC_AND_ASYNC
+async def test_done_returned_after_the_stop_signal_at_shutdown_succeeds(
+    jobs: JobActions, dsn: str, job_type: str
+) -> None:
     assert await stop_while_it_runs(jobs, dsn, job_type, then="done") == [("succeeded", 1, 60, None)]
 
 
 @pytest.mark.parametrize(
     ("job_type", "then"), [("reindex", "stopped"), ("reindex", "raise_stopped"), ("reindex_async", "stopped")]
 )
-async def test_stopped_at_shutdown_gives_the_start_back(jobs: JobActions, dsn: str, job_type: str, then: str) -> None:
+async def test_stopped_returned_at_shutdown_returns_the_start(
+    jobs: JobActions, dsn: str, job_type: str, then: str
+) -> None:
     assert await stop_while_it_runs(jobs, dsn, job_type, then=then) == [("queued", 0, None, None)]
 
 
-@WAYS
-async def test_an_exception_after_the_sign_at_shutdown_counts_against_no_job(
+@SYNC_AND_ASYNC
+async def test_exception_after_the_stop_signal_at_shutdown_releases_the_job(
     jobs: JobActions, dsn: str, job_type: str
 ) -> None:
     assert await stop_while_it_runs(jobs, dsn, job_type, then="raise") == [("queued", 0, None, None)]
@@ -74,44 +78,46 @@ async def cancel_while_it_runs(jobs: JobActions, dsn: str, job_type: str, **payl
     """Cancel a job while its handler runs; return its state afterwards."""
     jobs.enqueue(job_type, payload=payload)
     async with working(dsn, JobWork(app.handlers(), TUNING)):
-        await begin()
+        await wait_until_started()
         jobs.admin.execute(CANCEL)
         await jobs.until(lambda: all(jobs.columns("finished_at")))
     return jobs.columns("status", "starts", "result")
 
 
-@WAYS
+@SYNC_AND_ASYNC
 @pytest.mark.parametrize("then", ["value", "stopped", "raise"])
-async def test_a_handler_that_stops_because_it_was_cancelled_is_canceled(
+async def test_handler_that_stops_after_a_cancel_request_is_canceled(
     jobs: JobActions, dsn: str, job_type: str, then: str
 ) -> None:
     assert await cancel_while_it_runs(jobs, dsn, job_type, then=then) == [("canceled", 1, None)]
     jobs.verify()
 
 
-@WAYS
-async def test_a_cancelled_handler_that_says_done_was_faster(jobs: JobActions, dsn: str, job_type: str) -> None:
+@SYNC_AND_ASYNC
+async def test_handler_that_returns_done_after_a_cancel_request_succeeds(
+    jobs: JobActions, dsn: str, job_type: str
+) -> None:
     assert await cancel_while_it_runs(jobs, dsn, job_type, then="done") == [("succeeded", 1, 60)]
 
 
-async def test_a_cancel_that_comes_while_the_worker_stops_is_honoured(jobs: JobActions, dsn: str) -> None:
-    GO_ON.clear()
+async def test_cancel_request_during_worker_shutdown_is_honoured(jobs: JobActions, dsn: str) -> None:
+    MAY_RETURN.clear()
     jobs.enqueue("reindex")
     async with working(dsn, JobWork(app.handlers(), TUNING), stop_seconds=0) as worker:
-        await begin()
+        await wait_until_started()
         worker.request_stop()
         (running,) = worker.control.work_loops[0].held.rows
         await jobs.until(lambda: running.stop_signal.is_set)
         jobs.admin.execute(CANCEL)
-        GO_ON.set()
+        MAY_RETURN.set()
     assert jobs.columns("status", "result") == [("canceled", None)]
     jobs.verify()
 
 
-async def test_a_cancel_during_the_time_to_finish_stops_the_handler(jobs: JobActions, dsn: str) -> None:
+async def test_cancel_request_during_the_shutdown_grace_period_stops_the_handler(jobs: JobActions, dsn: str) -> None:
     jobs.enqueue("reindex")
     async with working(dsn, JobWork(app.handlers(), TUNING), stop_seconds=WAIT_SECONDS) as worker:
-        await begin()
+        await wait_until_started()
         worker.request_stop()
         await jobs.until(worker.control.stop.is_set)
         jobs.admin.execute(CANCEL)
@@ -119,7 +125,7 @@ async def test_a_cancel_during_the_time_to_finish_stops_the_handler(jobs: JobAct
     assert jobs.columns("status", "result") == [("canceled", None)]
 
 
-async def test_a_handler_that_stops_because_it_took_too_long_has_timed_out(jobs: JobActions, dsn: str) -> None:
+async def test_handler_that_stops_after_its_time_limit_has_timed_out(jobs: JobActions, dsn: str) -> None:
     jobs.enqueue("late_politely", max_attempts=1)
     async with working(dsn, JobWork(app.handlers(), TUNING)):
         await jobs.until(lambda: all(jobs.columns("finished_at")))
@@ -128,11 +134,11 @@ async def test_a_handler_that_stops_because_it_took_too_long_has_timed_out(jobs:
     ]
 
 
-async def test_a_worker_that_stops_says_what_it_waits_for_and_how_to_end_it(jobs: JobActions, dsn: str) -> None:
+async def test_stopping_worker_logs_the_jobs_it_waits_for_and_how_to_end_it(jobs: JobActions, dsn: str) -> None:
     (job,) = jobs.enqueue("reindex")
     with capture_log_lines("info") as lines:
         async with working(dsn, JobWork(app.handlers(), TUNING), stop_seconds=WAIT_SECONDS) as worker:
-            await begin()
+            await wait_until_started()
             worker.request_stop()
             await jobs.until(lambda: "stopping" in lines.getvalue())
             worker.request_stop()
@@ -142,7 +148,7 @@ async def test_a_worker_that_stops_says_what_it_waits_for_and_how_to_end_it(jobs
     assert datetime.fromisoformat(line["until"]) > datetime.now(UTC)
 
 
-async def test_a_handler_that_stops_though_nobody_asked_has_failed(jobs: JobActions, dsn: str) -> None:
+async def test_handler_that_returns_stopped_without_a_stop_request_fails(jobs: JobActions, dsn: str) -> None:
     jobs.enqueue("stop_unasked", max_attempts=1)
     async with working(dsn, JobWork(app.handlers(), TUNING)):
         await jobs.until(lambda: all(jobs.columns("finished_at")))

@@ -43,13 +43,13 @@ def reader(admin: Admin) -> Generator[Admin, None, None]:
         (ROLES.readonly, "ledger.job_limit", {"select"}),
     ],
 )
-def test_c1_each_role_has_the_rights_it_needs(role: str, table: str, rights: set[str], admin: Admin) -> None:
-    asked = "select has_table_privilege(%s, %s, %s)"
-    assert {right for right in RIGHTS if admin.execute(asked, [role, table, right]).fetchone() == (True,)} == rights
+def test_c1_each_role_has_exactly_its_table_privileges(role: str, table: str, rights: set[str], admin: Admin) -> None:
+    query = "select has_table_privilege(%s, %s, %s)"
+    assert {right for right in RIGHTS if admin.execute(query, [role, table, right]).fetchone() == (True,)} == rights
 
 
-def test_c1_nobody_may_change_what_a_job_is_or_was_asked_to_be(admin: Admin) -> None:
-    asked = (
+def test_c1_no_runtime_role_may_update_the_request_columns_of_a_job(admin: Admin) -> None:
+    query = (
         "select attname from pg_attribute where attrelid = 'ledger.job'::regclass and attnum > 0"
         " and has_column_privilege(%s, attrelid, attnum, 'update')"
     )
@@ -66,13 +66,13 @@ def test_c1_nobody_may_change_what_a_job_is_or_was_asked_to_be(admin: Admin) -> 
     }
     fixed |= {"max_attempts", "created_at", "updated_at", "finished_at", "retain_until", "revision", "moved_from"}
     for role in RUNTIME:
-        assert not fixed & {name for (name,) in admin.execute(asked, [role])}
+        assert not fixed & {name for (name,) in admin.execute(query, [role])}
 
 
-def test_c1_runtime_roles_own_nothing_and_make_nothing(admin: Admin) -> None:
-    asked = "select count(*) from pg_class where relnamespace = 'ledger'::regnamespace and relowner = %s::regrole"
+def test_c1_runtime_roles_own_no_table_and_cannot_create_any(admin: Admin) -> None:
+    query = "select count(*) from pg_class where relnamespace = 'ledger'::regnamespace and relowner = %s::regrole"
     for role in RUNTIME:
-        assert admin.execute(asked, [role]).fetchone() == (0,)
+        assert admin.execute(query, [role]).fetchone() == (0,)
         assert admin.execute("select has_schema_privilege(%s, 'ledger', 'create')", [role]).fetchone() == (False,)
         assert admin.execute("select rolsuper or rolbypassrls from pg_roles where rolname = %s", [role]).fetchone() == (
             False,
@@ -92,9 +92,7 @@ def test_c1_runtime_roles_own_nothing_and_make_nothing(admin: Admin) -> None:
         "insert into ledger.job_event (org_id) select org_id from ledger.job",
     ],
 )
-def test_c1_the_api_walks_no_job_through_its_states_and_names_no_actor(
-    move: str, jobs: JobActions, api: Admin, admin: Admin
-) -> None:
+def test_c1_api_role_cannot_update_job_state_or_actor(move: str, jobs: JobActions, api: Admin, admin: Admin) -> None:
     job = jobs.enqueue()[0]
     api.execute("select set_config('app.current_org_id', %s, false)", [str(ORG)])
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -104,7 +102,7 @@ def test_c1_the_api_walks_no_job_through_its_states_and_names_no_actor(
 
 @pytest.mark.parametrize("acting_for", [None, OTHER_ORG])
 @pytest.mark.parametrize("steering", ["cancel(%s, %s)", "retry(%s, %s)", "release_key(%s, %s)", "redrive(%s, 1, %s)"])
-def test_c1_whoever_steers_a_job_acts_for_its_org(
+def test_c1_cancel_retry_release_and_redrive_require_the_jobs_org(
     steering: str, acting_for: object, jobs: JobActions, api: Admin
 ) -> None:
     job = jobs.enqueue()[0]
@@ -114,18 +112,18 @@ def test_c1_whoever_steers_a_job_acts_for_its_org(
 
 
 def test_c2_every_table_with_an_org_is_under_forced_row_security(admin: Admin) -> None:
-    asked = (
+    query = (
         "select c.relname, c.relrowsecurity and c.relforcerowsecurity,"
         " exists (select from pg_policy p where p.polrelid = c.oid and p.polcmd = '*'"
         " and p.polqual is not null and p.polwithcheck is not null)"
         " from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id'"
         " where c.relnamespace = 'ledger'::regnamespace and c.relkind in ('r', 'p') order by 1"
     )
-    assert admin.execute(asked).fetchall() == [("job", True, True), ("job_event", True, True)]
+    assert admin.execute(query).fetchall() == [("job", True, True), ("job_event", True, True)]
 
 
 @pytest.mark.parametrize("table", TABLES[:2])
-def test_c3_a_tenant_sees_its_own_and_without_one_there_is_nothing(
+def test_c3_tenant_sees_only_its_own_rows_and_no_tenant_sees_none(
     table: str, jobs: JobActions, api: Admin, reader: Admin
 ) -> None:
     jobs.enqueue(rows=2)
@@ -150,7 +148,9 @@ def test_c3_workers_and_the_owner_see_every_org(jobs: JobActions, admin: Admin) 
 
 
 @needs_pgbouncer
-def test_c3_two_tenants_through_one_pooled_connection_never_meet(jobs: JobActions, admin: Admin, home: Path) -> None:
+def test_c3_tenants_on_one_pooled_connection_see_only_their_own_rows(
+    jobs: JobActions, admin: Admin, home: Path
+) -> None:
     jobs.enqueue(rows=3)
     jobs.enqueue(org=OTHER_ORG, rows=3)
     with pooler(make_conninfo(admin.info.dsn, user=ROLES.api), home) as address:
@@ -166,7 +166,7 @@ def test_c3_two_tenants_through_one_pooled_connection_never_meet(jobs: JobAction
             client.close()
 
 
-def test_c4_a_tenant_cannot_move_or_make_a_job_elsewhere(jobs: JobActions, api: Admin) -> None:
+def test_c4_tenant_cannot_move_or_create_a_job_in_another_org(jobs: JobActions, api: Admin) -> None:
     jobs.enqueue(org=OTHER_ORG)
     (key,) = jobs.columns("id")
     with api.transaction():
@@ -175,7 +175,7 @@ def test_c4_a_tenant_cannot_move_or_make_a_job_elsewhere(jobs: JobActions, api: 
     assert jobs.columns("status") == ["queued"]
 
 
-async def test_c4_every_statement_for_a_tenant_names_its_org(jobs: JobActions) -> None:
+async def test_c4_every_tenant_statement_filters_by_org(jobs: JobActions) -> None:
     """The worker's role sees all orgs, so these find nothing only because they filter by org."""
     (key,) = jobs.enqueue(org=OTHER_ORG)
     assert await repository.find_job(jobs.worker, ORG, key) is None
@@ -185,7 +185,7 @@ async def test_c4_every_statement_for_a_tenant_names_its_org(jobs: JobActions) -
     assert not await jobs.steer(repository.requeue_dead_letter, ORG, key, "anna")
 
 
-def test_c5_a_key_of_another_org_is_no_news(jobs: JobActions, api: Admin) -> None:
+def test_c5_key_of_another_org_is_not_revealed(jobs: JobActions, api: Admin) -> None:
     jobs.enqueue(org=OTHER_ORG, key="k", payload={"theirs": True})
     with api.transaction():
         act_for(api, ORG)
@@ -193,14 +193,14 @@ def test_c5_a_key_of_another_org_is_no_news(jobs: JobActions, api: Admin) -> Non
     assert answer == ("created",)
 
 
-def test_c6_functions_that_run_as_their_owner_pin_their_path_and_are_not_public(admin: Admin) -> None:
-    asked = (
+def test_c6_security_definer_functions_fix_search_path_and_are_not_public(admin: Admin) -> None:
+    query = (
         "select p.proname, p.proconfig @> array['search_path=pg_catalog, pg_temp'],"
         " p.proowner = %s::regrole, p.proacl is not null and not exists"
         " (select from aclexplode(p.proacl) as a where a.grantee = 0)"
         " from pg_proc p where p.pronamespace = 'ledger'::regnamespace and p.prosecdef order by 1"
     )
-    found = admin.execute(asked, [ROLES.owner]).fetchall()
+    found = admin.execute(query, [ROLES.owner]).fetchall()
     assert [name for name, *_ in found] == [
         *("cancel", "enqueue", "enqueue_many", "erase", "is_locked", "job_timeline", "redrive", "release_key"),
         *("retain", "retry", "wake"),
@@ -208,7 +208,7 @@ def test_c6_functions_that_run_as_their_owner_pin_their_path_and_are_not_public(
     assert all(all(facts) for _, *facts in found)
 
 
-def test_c6_a_table_of_the_callers_cannot_stand_in_for_ours(jobs: JobActions, api: Admin) -> None:
+def test_c6_temporary_table_of_the_caller_cannot_shadow_a_duly_table(jobs: JobActions, api: Admin) -> None:
     api.execute("create temporary table job (id uuid, org_id uuid)")
     api.execute("create function pg_temp.clock() returns timestamptz language sql return 'epoch'::timestamptz")
     api.execute("set search_path = pg_temp, ledger, duly")
@@ -217,7 +217,9 @@ def test_c6_a_table_of_the_callers_cannot_stand_in_for_ours(jobs: JobActions, ap
     assert len(jobs.columns("id")) == 1
 
 
-def test_c7_a_leaky_condition_sees_no_foreign_row(jobs: JobActions, admin: Admin, api: Admin) -> None:
+def test_c7_leaky_function_in_a_condition_sees_no_row_of_another_org(
+    jobs: JobActions, admin: Admin, api: Admin
+) -> None:
     jobs.enqueue(org=OTHER_ORG, payload={"secret": True})
     api.execute(
         "create function pg_temp.peek(what jsonb) returns boolean language plpgsql cost 0.0001 as"
@@ -228,7 +230,7 @@ def test_c7_a_leaky_condition_sees_no_foreign_row(jobs: JobActions, admin: Admin
         assert api.execute("select from ledger.job where pg_temp.peek(payload)").fetchall() == []
 
 
-async def test_a_handlers_transaction_acts_as_the_api_and_settles_there(jobs: JobActions) -> None:
+async def test_handler_transaction_runs_as_the_api_role_and_settles_in_it(jobs: JobActions) -> None:
     """What `ctx.transaction()` and `ctx.complete()` do: set the org, drop to the API's role, settle as the worker."""
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
@@ -242,7 +244,7 @@ async def test_a_handlers_transaction_acts_as_the_api_and_settles_there(jobs: Jo
     assert jobs.columns("id", "status", "result") == [(key, "succeeded", "well")]
 
 
-def test_a_verifier_that_sees_one_tenant_only_says_so_and_one_that_sees_all_does_not(admin: Admin, api: Admin) -> None:
+def test_verify_refuses_to_check_rows_hidden_by_row_security(admin: Admin, api: Admin) -> None:
     (seeing,) = (each for each in INVARIANTS if each.name == VISIBILITY_CHECK)
     with pytest.raises(Misconfigured, match=r"ledger\.job is under row security.*; ledger\.job_event is"):
         check(api, ["ledger"], [seeing])

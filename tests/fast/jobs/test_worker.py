@@ -29,16 +29,16 @@ def all_finished(jobs: JobActions) -> bool:
     return all(jobs.columns("finished_at"))
 
 
-async def test_a_job_that_its_handler_ended_itself_is_counted_as_done(jobs: JobActions, dsn: str) -> None:
+async def test_job_completed_by_its_handler_is_counted_as_done(jobs: JobActions, dsn: str) -> None:
     jobs.enqueue("order", payload={"name": "Anna"})
     async with working(dsn, job_work()) as worker:
         await jobs.until(lambda: len(jobs.columns("status")) == 2 and all_finished(jobs))
     assert jobs.columns("type", "status") == [("order", "succeeded"), ("greet", "succeeded")]
-    told = worker.metrics.registry.get_sample_value("duly_settled_total", {"work_type": "ledger", "outcome": "done"})
-    assert told == 2
+    settled = worker.metrics.registry.get_sample_value("duly_settled_total", {"work_type": "ledger", "outcome": "done"})
+    assert settled == 2
 
 
-async def test_a_handler_that_takes_too_long_fails_with_its_own_code(jobs: JobActions, dsn: str) -> None:
+async def test_handler_over_its_time_limit_fails_with_code_timeout(jobs: JobActions, dsn: str) -> None:
     jobs.enqueue("slow", max_attempts=1)
     async with working(dsn, job_work()):
         await jobs.until(lambda: all_finished(jobs))
@@ -47,7 +47,7 @@ async def test_a_handler_that_takes_too_long_fails_with_its_own_code(jobs: JobAc
     ]
 
 
-async def test_a_running_job_that_is_asked_to_stop_does_and_is_canceled(jobs: JobActions, dsn: str) -> None:
+async def test_running_job_with_a_cancel_request_stops_and_is_canceled(jobs: JobActions, dsn: str) -> None:
     (job,) = jobs.enqueue("patient")
     async with working(dsn, job_work()):
         await jobs.until(lambda: jobs.columns("stage") == ["waiting"])
@@ -57,19 +57,19 @@ async def test_a_running_job_that_is_asked_to_stop_does_and_is_canceled(jobs: Jo
     jobs.verify()
 
 
-async def test_limits_are_those_of_the_declarations(jobs: JobActions, dsn: str) -> None:
+async def test_worker_stores_the_concurrency_limits_of_the_declarations(jobs: JobActions, dsn: str) -> None:
     jobs.admin.execute("insert into ledger.job_limit (type, max_running) values ('slow', 7)")
     async with working(dsn, job_work()) as worker:
         await jobs.until(lambda: worker.control.is_registered)
         query = "select type, max_running from ledger.job_limit where max_running is not null"
         limits = jobs.admin.execute(query).fetchall()
-        kinds = jobs.admin.execute("select kinds from duly.workers").fetchone()
+        work_types = jobs.admin.execute("select kinds from duly.workers").fetchone()
     assert limits == [("greet", 2)]
-    assert kinds
-    assert {"ledger", "ledger:default/greet", "ledger:default/alone"} <= set(kinds[0])
+    assert work_types
+    assert {"ledger", "ledger:default/greet", "ledger:default/alone"} <= set(work_types[0])
 
 
-async def test_what_has_been_kept_long_enough_is_removed(jobs: JobActions, dsn: str) -> None:
+async def test_worker_purges_jobs_whose_retention_is_over(jobs: JobActions, dsn: str) -> None:
     jobs.enqueue("greet", rows=3, retain_for="1 day")
     async with working(dsn, job_work()):
         await jobs.until(lambda: all_finished(jobs))
@@ -81,7 +81,7 @@ async def test_what_has_been_kept_long_enough_is_removed(jobs: JobActions, dsn: 
     jobs.verify()
 
 
-async def test_types_and_queues_without_a_handler_are_left_alone(jobs: JobActions, dsn: str) -> None:
+async def test_worker_leaves_types_and_queues_without_a_handler_alone(jobs: JobActions, dsn: str) -> None:
     jobs.enqueue("unheard_of")
     jobs.enqueue("greet", queue="elsewhere")
     jobs.enqueue("greet")
@@ -128,7 +128,7 @@ def completes_plainly(ctx: Context, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RESULTS)
-async def test_a_result_that_cannot_be_stored_ends_the_job_at_once_and_the_message_says_so(
+async def test_unstorable_result_makes_the_job_a_dead_letter_with_the_reason(
     name: str, jobs: JobActions, dsn: str
 ) -> None:
     types = list(results.types)
@@ -136,8 +136,8 @@ async def test_a_result_that_cannot_be_stored_ends_the_job_at_once_and_the_messa
         jobs.enqueue(job_type, payload={"name": name}, backoff_policy="none")
     async with working(dsn, JobWork(results.handlers(), TUNING)):
         await jobs.until(lambda: all_finished(jobs))
-    told = jobs.columns("status", "starts", "last_error_code")
-    assert told == [("dead_letter", 1, "INVALID_RESULT")] * len(types)
+    settled = jobs.columns("status", "starts", "last_error_code")
+    assert settled == [("dead_letter", 1, "INVALID_RESULT")] * len(types)
     messages: list[str] = jobs.columns("last_error_message")
     for message in messages:
         assert message.startswith("the handler's result cannot be stored: $")
@@ -156,7 +156,7 @@ def patient(ctx: Context) -> Later | int:
     return Later(0) if ctx.snoozes < 2 else ctx.snoozes
 
 
-async def test_a_handler_knows_how_often_it_said_later(jobs: JobActions, dsn: str) -> None:
+async def test_context_counts_the_snoozes_of_a_job(jobs: JobActions, dsn: str) -> None:
     jobs.enqueue("patient")
     async with working(dsn, JobWork(snoozing.handlers(), TUNING)):
         await jobs.until(lambda: all_finished(jobs))

@@ -40,7 +40,9 @@ def test_different_names_have_different_keys(one: list[str | int | date], other:
         (("a", 7), ("a", -7)),
     ],
 )
-def test_kind_and_border_of_every_part_count(one: tuple[str | int | date], other: tuple[str | int | date]) -> None:
+def test_key_depends_on_the_type_and_boundary_of_every_part(
+    one: tuple[str | int | date], other: tuple[str | int | date]
+) -> None:
     assert advisory_key(*one) != advisory_key(*other)
 
 
@@ -49,7 +51,7 @@ def test_keys_never_change_between_releases() -> None:
     assert advisory_key("partitions") == -8371532618176495731
 
 
-def test_both_signs_occur() -> None:
+def test_advisory_keys_have_both_signs() -> None:
     assert {advisory_key("sign", number) > 0 for number in range(64)} == {True, False}
 
 
@@ -58,7 +60,7 @@ def test_a_hundred_thousand_names_do_not_collide() -> None:
 
 
 @pytest.mark.parametrize("part", [True, datetime(2026, 2, 12, tzinfo=UTC)])
-def test_what_only_python_takes_for_a_number_or_a_day_is_refused(part: int | date) -> None:
+def test_bool_and_datetime_parts_are_refused(part: int | date) -> None:
     with pytest.raises(InvalidArgument, match=f"a part is a {type(part).__name__}"):
         advisory_key("a", part)
 

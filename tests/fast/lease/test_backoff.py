@@ -44,7 +44,7 @@ def test_a_wait_is_within_a_fifth_of_its_nominal_length(backoff: Backoff, attemp
 
 
 @given(backoffs(), ATTEMPTS, ATTEMPTS)
-def test_a_later_attempt_never_waits_shorter_before_the_random_part(backoff: Backoff, one: int, other: int) -> None:
+def test_nominal_wait_never_decreases_with_the_attempt(backoff: Backoff, one: int, other: int) -> None:
     assert backoff.nominal_seconds(min(one, other)) <= backoff.nominal_seconds(max(one, other))
 
 
@@ -54,7 +54,7 @@ def test_the_wait_doubles_from_the_base_until_the_cap() -> None:
 
 
 @given(st.randoms(use_true_random=True))
-def test_five_attempts_survive_an_outage_of_three_minutes(random: Random) -> None:
+def test_default_attempts_outlast_an_outage_of_three_minutes(random: Random) -> None:
     attempts = JobOptions().max_attempts
     assert attempts == 5
     waits = [Backoff().delay_seconds(attempt, random) for attempt in range(attempts - 1)]
@@ -75,12 +75,12 @@ def test_jitter_goes_from_four_fifths_to_six_fifths(answer: float, share: float)
 
 
 @pytest.mark.parametrize("attempt", [0, 7, 10**30])
-def test_none_goes_at_once_and_fixed_waits_the_base(attempt: int) -> None:
+def test_policy_none_waits_zero_and_policy_fixed_waits_the_base(attempt: int) -> None:
     assert Backoff(BackoffPolicy.NONE, 5, 10).delay_seconds(attempt) == 0
     assert Backoff(BackoffPolicy.FIXED, 5, 10).delay_seconds(attempt) == 5
 
 
-def test_waits_differ_without_a_source_of_ones_own() -> None:
+def test_waits_are_random_without_an_explicit_random_source() -> None:
     assert len({Backoff().delay_seconds(9) for _ in range(100)}) > 90
 
 
@@ -92,16 +92,16 @@ def test_the_policies_are_spelled_as_in_the_contract() -> None:
     ("base", "cap"),
     [(-1, 10), (11, 10), (1, math.inf), (math.nan, 10), (1, math.nan), (math.inf, math.inf), (1, MAX_SECONDS + 1)],
 )
-def test_a_rule_that_makes_no_sense_is_refused_with_its_numbers(base: float, cap: float) -> None:
+def test_invalid_backoff_is_refused_with_its_base_and_cap(base: float, cap: float) -> None:
     with pytest.raises(InvalidArgument, match=f"base {base} s and cap {cap} s"):
         Backoff(BackoffPolicy.EXP, base, cap)
 
 
-def test_an_attempt_before_the_first_is_our_own_mistake() -> None:
+def test_negative_attempt_is_an_assertion_error() -> None:
     with pytest.raises(AssertionError, match="attempt -1"):
         Backoff().delay_seconds(-1)
 
 
-def test_a_rule_does_not_change() -> None:
+def test_backoff_is_immutable() -> None:
     with pytest.raises(FrozenInstanceError):
         Backoff().base_seconds = 2  # pyright: ignore[reportAttributeAccessIssue]

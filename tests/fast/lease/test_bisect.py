@@ -17,7 +17,7 @@ from duly.lease.bisect import is_lock_or_timeout_error, is_server_error
         errors.IdleInTransactionSessionTimeout,
     ],
 )
-def test_an_error_that_every_row_would_meet_is_a_server_error(error: type[Exception]) -> None:
+def test_error_that_would_affect_every_row_is_a_server_error(error: type[Exception]) -> None:
     assert is_server_error(error())
     assert not is_lock_or_timeout_error(error())
 
@@ -31,6 +31,6 @@ def test_a_lock_or_timeout_error_is_retried(error: type[Exception]) -> None:
 
 
 @pytest.mark.parametrize("error", [errors.CheckViolation, errors.ProgramLimitExceeded, errors.DataError, ValueError])
-def test_an_error_that_only_one_row_meets_is_an_error_of_that_row(error: type[Exception]) -> None:
+def test_error_caused_by_one_row_is_an_error_of_that_row(error: type[Exception]) -> None:
     assert not is_server_error(error())
     assert not is_lock_or_timeout_error(error())

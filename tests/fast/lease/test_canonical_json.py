@@ -43,7 +43,7 @@ def nested(levels: int, innermost: object = None) -> dict[str, object]:
     return {"a": value}
 
 
-def test_the_bytes_are_those_of_the_standards_own_example() -> None:
+def test_canonical_bytes_match_the_example_of_rfc_8785() -> None:
     value = {
         "numbers": [333333333.33333329, 1e30, 4.50, 2e-3, 0.000000000000000000000000001],
         "string": "\u20ac$\u000f\u000aA'\u0042\u0022\u005c\\\"/",
@@ -56,7 +56,7 @@ def test_the_bytes_are_those_of_the_standards_own_example() -> None:
     assert canonical_bytes(value) == expected.encode()
 
 
-def test_keys_stand_in_the_order_of_the_standards_own_example() -> None:
+def test_keys_are_sorted_as_in_the_example_of_rfc_8785() -> None:
     keys = ["\u20ac", "\r", "\ufb33", "1", "\U0001f600", "\u0080", "\u00f6"]
     ordered = list(json.loads(canonical_bytes(dict.fromkeys(keys))))
     assert ordered == ["\r", "1", "\u0080", "\u00f6", "\u20ac", "\U0001f600", "\ufb33"]
@@ -80,20 +80,20 @@ def test_keys_stand_in_the_order_of_the_standards_own_example() -> None:
         ("41b3de4355555553", "333333333.3333332"),
     ],
 )
-def test_numbers_are_written_as_the_standards_table_says(bits: str, text: str) -> None:
+def test_numbers_are_formatted_as_in_the_table_of_rfc_8785(bits: str, text: str) -> None:
     (number,) = struct.unpack(">d", bytes.fromhex(bits))
     assert canonical_bytes(number) == text.encode()
 
 
 @pytest.mark.parametrize(("one", "other"), [(1, 1.0), (0, -0.0), (0.0, -0.0), ([], ()), ("red", Colour.RED)])
-def test_what_is_equal_as_json_has_one_digest(one: object, other: object) -> None:
+def test_equal_json_values_have_the_same_digest(one: object, other: object) -> None:
     assert digest({"a": one}) == digest({"a": other})
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [(1, True), (0, False), (0, None), ("1", 1), ([], {}), ("\u00e9", "e\u0301"), ([1, 2], [2, 1])]
 )
-def test_what_differs_as_json_has_two_digests(one: object, other: object) -> None:
+def test_different_json_values_have_different_digests(one: object, other: object) -> None:
     assert digest({"a": one}) != digest({"a": other})
 
 
@@ -115,25 +115,25 @@ def a_value_that_contains_itself() -> list[Any]:
     [float("nan"), float("inf"), 2**53, 10**5000, {1: 2}, "\ud800", {"\ud800": 1}, {1, 2}, b"", nested(100_000)],
     ids=lambda value: type(value).__name__,
 )
-def test_what_has_no_canonical_form_is_refused(value: object) -> None:
+def test_value_without_a_canonical_form_is_refused(value: object) -> None:
     with pytest.raises(InvalidArgument):
         canonical_bytes(value)
 
 
-def test_a_value_that_contains_itself_has_no_canonical_form() -> None:
+def test_canonical_bytes_refuses_a_value_that_contains_itself() -> None:
     with pytest.raises(InvalidArgument, match="nested too deeply"):
         canonical_bytes(a_value_that_contains_itself())
 
 
-def test_what_the_door_returns_shares_nothing_with_what_came_in() -> None:
+def test_checked_json_returns_a_deep_copy() -> None:
     inner = [1]
-    let_in = checked_json({"a": inner})
+    accepted = checked_json({"a": inner})
     inner.append(2)
-    assert let_in == {"a": [1]}
+    assert accepted == {"a": [1]}
 
 
 @pytest.mark.parametrize(
-    ("came", "let_in"),
+    ("value_in", "accepted"),
     [
         ((1, (2,)), [1, [2]]),
         (1.0, 1),
@@ -148,15 +148,15 @@ def test_what_the_door_returns_shares_nothing_with_what_came_in() -> None:
         ({Colour.RED: 1}, {"red": 1}),
     ],
 )
-def test_the_door_returns_plain_values(came: object, let_in: object) -> None:
-    returned = checked_json(came, object_only=False)
-    assert returned == let_in
-    assert json.dumps(returned) == json.dumps(let_in)
-    assert type(returned) is type(let_in)
+def test_checked_json_returns_plain_json_values(value_in: object, accepted: object) -> None:
+    returned = checked_json(value_in, object_only=False)
+    assert returned == accepted
+    assert json.dumps(returned) == json.dumps(accepted)
+    assert type(returned) is type(accepted)
 
 
 @pytest.mark.parametrize(
-    ("value", "place", "reason"),
+    ("value", "path", "reason"),
     [
         ({"entries": [0, 1, 2, {"title": "a\0b"}]}, "$.entries[3].title", "contains the character NUL"),
         ({"a": {"b\0": 1}}, '$.a["b\\u0000"]', "its key contains the character NUL"),
@@ -177,14 +177,14 @@ def test_the_door_returns_plain_values(came: object, let_in: object) -> None:
         (None, "$", "must be an object, not NoneType"),
     ],
 )
-def test_a_refusal_names_the_place_and_the_reason(value: object, place: str, reason: str) -> None:
+def test_refusal_names_the_json_path_and_the_reason(value: object, path: str, reason: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         checked_json(value)
-    assert str(refusal.value).startswith(f"{place}: ")
+    assert str(refusal.value).startswith(f"{path}: ")
     assert reason in str(refusal.value)
 
 
-def test_a_refusal_is_short_and_storable_however_long_and_odd_the_keys_are() -> None:
+def test_refusal_message_stays_short_and_printable_for_any_keys() -> None:
     value: object = float("nan")
     for _ in range(60):
         value = {"\U0001f600 \n" * 100: value}
@@ -196,35 +196,35 @@ def test_a_refusal_is_short_and_storable_however_long_and_odd_the_keys_are() -> 
 
 
 @pytest.mark.parametrize("value", [None, True, 3, 1.5, "text", [1, 2]])
-def test_any_value_may_stand_at_the_top_when_asked(value: Json) -> None:
+def test_object_only_false_allows_any_top_level_value(value: Json) -> None:
     assert checked_json(value, object_only=False) == value
 
 
 @pytest.mark.parametrize("innermost", [{}, []])
-def test_exactly_the_deepest_level_is_let_in(innermost: object) -> None:
+def test_nesting_is_accepted_up_to_the_limit(innermost: object) -> None:
     checked_json(nested(MAX_DEPTH))
     checked_json(nested(MAX_DEPTH - 1, innermost))
     with pytest.raises(InvalidArgument, match="nested more than 64 levels deep"):
         checked_json(nested(MAX_DEPTH, innermost))
 
 
-def test_a_hundred_thousand_levels_are_refused_and_not_climbed() -> None:
+def test_nesting_of_100000_levels_is_refused_without_recursion_error() -> None:
     with pytest.raises(InvalidArgument, match="nested more than 64 levels deep"):
         checked_json(nested(100_000))
 
 
-def test_a_value_that_contains_itself_is_refused() -> None:
+def test_checked_json_refuses_a_value_that_contains_itself() -> None:
     with pytest.raises(InvalidArgument, match="nested more than 64 levels deep"):
         checked_json({"a": a_value_that_contains_itself()})
 
 
 @pytest.mark.parametrize("value", ["x" * MAX_BYTES, "\n" * (MAX_BYTES // 2), "\u20ac" * (MAX_BYTES // 3)])
-def test_text_is_measured_as_it_is_written(value: str) -> None:
+def test_text_size_is_measured_in_encoded_bytes(value: str) -> None:
     with pytest.raises(InvalidArgument, match=r"^\$\.a: here the value exceeds its limit of 1048576 bytes"):
         checked_json({"a": value})
 
 
-def test_a_long_key_counts_too() -> None:
+def test_keys_count_towards_the_size_limit() -> None:
     with pytest.raises(InvalidArgument, match="exceeds its limit"):
         checked_json({"x" * MAX_BYTES: 1})
 
@@ -238,6 +238,6 @@ RARE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("value", RARE)
-def test_nor_do_fractions_and_rare_letters_have_two_forms(value: dict[str, Any]) -> None:
+def test_checked_json_bytes_equal_canonical_bytes_for_rare_values(value: dict[str, Any]) -> None:
     checked = checked_json(value)
     assert checked_json_bytes(checked) == canonical_bytes(checked)

@@ -11,7 +11,7 @@ import pytest
 from duly.db.pool import connect
 from duly.errors import LeaseLost
 from duly.lease.operations import Lease, claim_expired_rows, renew_leases
-from tests.fast.lease.test_lease import LEASE, MANY_STARTS, hold, look, put, take_over
+from tests.fast.lease.test_lease import LEASE, MANY_STARTS, add_rows, claim_rows, read_column, take_over
 from tests.support.conformance.fixtures import Clock, Connection
 from tests.support.conformance.tables import Shape
 from tests.support.proxy import Proxy
@@ -61,51 +61,51 @@ async def take_some(connection: Connection, shape: Shape, limit: int) -> list[Le
     """Claim so many of the expired rows as another worker."""
     if not shape.table.can_claim_expired:
         await shape.sweep(connection, limit)
-        return await hold(connection, shape, limit=limit)
+        return await claim_rows(connection, shape, limit=limit)
     return await claim_expired_rows(
         connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=MANY_STARTS, limit=limit
     )
 
 
-async def test_a_settle_whose_commit_was_not_confirmed_is_repeated_as_success_once(
+async def test_settle_repeated_after_an_unconfirmed_commit_is_applied_once(
     shape: Shape, fragile: Connection, proxy: Proxy, admin: Admin
 ) -> None:
-    put(admin, shape)
-    (lease,) = await hold(fragile, shape)
+    add_rows(admin, shape)
+    (lease,) = await claim_rows(fragile, shape)
     proxy.cut_after(COMMIT)
     with pytest.raises(psycopg.OperationalError):
         await settle_with_a_receipt(fragile, lease, shape)
-    assert look(admin, shape, shape.state) == [shape.end]
+    assert read_column(admin, shape, shape.state) == [shape.end]
     async with await connect(proxy.address) as again:
         await settle_with_a_receipt(again, lease, shape)
     assert transitions(admin, shape) == [shape.ready, shape.held, shape.end]
-    assert look(admin, shape, "settled_by") == [lease.owner]
+    assert read_column(admin, shape, "settled_by") == [lease.owner]
     assert written(admin) == [(str(lease.key), lease.owner)]
     assert (proxy.connections, proxy.connections_cut) == (2, 1)
 
 
-async def test_a_settle_whose_commit_never_arrived_is_done_by_its_repetition(
+async def test_repeated_settle_is_applied_if_the_first_commit_never_arrived(
     shape: Shape, fragile: Connection, proxy: Proxy, admin: Admin
 ) -> None:
-    put(admin, shape)
-    (lease,) = await hold(fragile, shape)
+    add_rows(admin, shape)
+    (lease,) = await claim_rows(fragile, shape)
     proxy.cut_before(COMMIT)
     with pytest.raises(psycopg.OperationalError):
         await settle_with_a_receipt(fragile, lease, shape)
-    assert look(admin, shape, shape.state) == [shape.held]
+    assert read_column(admin, shape, shape.state) == [shape.held]
     assert written(admin) == []
     async with await connect(proxy.address) as again:
         await settle_with_a_receipt(again, lease, shape)
     assert transitions(admin, shape) == [shape.ready, shape.held, shape.end]
-    assert look(admin, shape, "settled_by") == [lease.owner]
+    assert read_column(admin, shape, "settled_by") == [lease.owner]
     assert written(admin) == [(str(lease.key), lease.owner)]
 
 
-async def test_a_settle_that_never_arrived_is_lost_when_another_worker_claimed_the_row_meanwhile(
+async def test_repeated_settle_raises_lease_lost_if_another_worker_claimed_the_row(
     shape: Shape, fragile: Connection, other: Connection, proxy: Proxy, admin: Admin, clock: Clock
 ) -> None:
-    put(admin, shape)
-    (lease,) = await hold(fragile, shape)
+    add_rows(admin, shape)
+    (lease,) = await claim_rows(fragile, shape)
     proxy.cut_before(COMMIT)
     with pytest.raises(psycopg.OperationalError):
         await settle_with_a_receipt(fragile, lease, shape)
@@ -122,11 +122,11 @@ async def take_over_once_free(connection: Connection, shape: Shape) -> Lease:
     """Claim the one expired row as soon as the server has noticed that its last transaction is dead."""
     async with asyncio.timeout(SECONDS):
         while True:
-            if taken := await take_over(connection, shape):
-                return taken[0]
+            if reclaimed := await take_over(connection, shape):
+                return reclaimed[0]
 
 
-async def settle_unheard(proxy: Proxy, connection: Connection, leases: list[Lease], shape: Shape) -> None:
+async def settle_without_reply(proxy: Proxy, connection: Connection, leases: list[Lease], shape: Shape) -> None:
     """Settle a batch while answers are dropped, until the connection breaks."""
     swallowed = proxy.drop_answers()
     settling = asyncio.create_task(shape.settle(connection, leases))
@@ -140,9 +140,9 @@ async def settle_unheard(proxy: Proxy, connection: Connection, leases: list[Leas
 async def test_a_batch_settled_without_confirmation_is_returned_in_full_when_repeated(
     shape: Shape, fragile: Connection, proxy: Proxy, admin: Admin
 ) -> None:
-    put(admin, shape, 100)
-    leases = await hold(fragile, shape, limit=100)
-    await settle_unheard(proxy, fragile, leases, shape)
+    add_rows(admin, shape, 100)
+    leases = await claim_rows(fragile, shape, limit=100)
+    await settle_without_reply(proxy, fragile, leases, shape)
     async with await connect(proxy.address) as again:
         assert await shape.settle(again, leases) == {lease.key for lease in leases}
     assert transitions(admin, shape) == [shape.ready, shape.held, shape.end] * 100
@@ -151,59 +151,59 @@ async def test_a_batch_settled_without_confirmation_is_returned_in_full_when_rep
 async def test_a_row_that_another_worker_claimed_is_not_returned_by_a_repeated_batch(
     shape: Shape, fragile: Connection, other: Connection, proxy: Proxy, admin: Admin, clock: Clock
 ) -> None:
-    put(admin, shape, 100)
-    leases = await hold(fragile, shape, limit=100)
+    add_rows(admin, shape, 100)
+    leases = await claim_rows(fragile, shape, limit=100)
     clock.advance(LEASE + 1)
-    taken = await take_some(other, shape, limit=10)
-    await settle_unheard(proxy, fragile, leases, shape)
-    theirs = {lease.key for lease in taken}
+    reclaimed = await take_some(other, shape, limit=10)
+    await settle_without_reply(proxy, fragile, leases, shape)
+    theirs = {lease.key for lease in reclaimed}
     async with await connect(proxy.address) as again:
         assert await shape.settle(again, leases) == {lease.key for lease in leases} - theirs
-        assert await shape.settle(other, taken) == theirs
+        assert await shape.settle(other, reclaimed) == theirs
         assert await shape.settle(again, leases) == {lease.key for lease in leases} - theirs
     assert len(theirs) == 10
-    assert look(admin, shape, shape.state) == [shape.end] * 100
+    assert read_column(admin, shape, shape.state) == [shape.end] * 100
 
 
-async def test_rows_claimed_without_confirmation_come_back_when_their_lease_expires_and_the_claim_counts(
+async def test_rows_of_an_unconfirmed_claim_return_at_expiry_and_count_a_start(
     shape: Shape, fragile: Connection, other: Connection, proxy: Proxy, admin: Admin, clock: Clock
 ) -> None:
-    put(admin, shape, 3)
+    add_rows(admin, shape, 3)
     proxy.cut_after(b"skip locked")
     with pytest.raises(psycopg.OperationalError):
-        await hold(fragile, shape, limit=3)
-    assert look(admin, shape, shape.state) == [shape.held] * 3
-    assert len(set(look(admin, shape, shape.owner))) == 1
-    assert await hold(other, shape, limit=3) == await take_some(other, shape, limit=3) == []
+        await claim_rows(fragile, shape, limit=3)
+    assert read_column(admin, shape, shape.state) == [shape.held] * 3
+    assert len(set(read_column(admin, shape, shape.owner))) == 1
+    assert await claim_rows(other, shape, limit=3) == await take_some(other, shape, limit=3) == []
     clock.advance(LEASE + 1)
     assert len(await take_some(other, shape, limit=3)) == 3
-    assert look(admin, shape, shape.table.starts) == [2] * 3
+    assert read_column(admin, shape, shape.table.starts) == [2] * 3
 
 
 async def started_twice(connection: Connection, admin: Admin, shape: Shape, clock: Clock) -> Lease:
     """Claim a row that was lost once: taking back one start too many would be visible."""
-    put(admin, shape)
-    await hold(connection, shape)
+    add_rows(admin, shape)
+    await claim_rows(connection, shape)
     clock.advance(LEASE + 1)
     (lease,) = await take_over(connection, shape)
-    assert look(admin, shape, shape.table.starts) == [2]
+    assert read_column(admin, shape, shape.table.starts) == [2]
     return lease
 
 
-async def test_a_release_repeated_after_its_answer_was_lost_gives_the_start_back_once(
+async def test_release_repeated_after_a_lost_reply_returns_the_start_once(
     shape: Shape, fragile: Connection, proxy: Proxy, admin: Admin, clock: Clock
 ) -> None:
     lease = await started_twice(fragile, admin, shape, clock)
     proxy.cut_after(b"greatest")
     with pytest.raises(psycopg.OperationalError):
         await shape.release(fragile, [lease])
-    assert look(admin, shape, shape.table.starts) == [1]
+    assert read_column(admin, shape, shape.table.starts) == [1]
     async with await connect(proxy.address) as again:
         await shape.release(again, [lease])
-    assert look(admin, shape, shape.table.starts) == [1]
+    assert read_column(admin, shape, shape.table.starts) == [1]
 
 
-async def test_a_release_repeated_while_the_first_waits_for_a_renewal_gives_the_start_back_once(
+async def test_concurrent_repeated_releases_return_the_start_once(
     shape: Shape, connection: Connection, other: Connection, workers: str, admin: Admin, clock: Clock
 ) -> None:
     lease = await started_twice(connection, admin, shape, clock)
@@ -213,7 +213,7 @@ async def test_a_release_repeated_while_the_first_waits_for_a_renewal_gives_the_
             releases = [asyncio.create_task(shape.release(each, [lease])) for each in (other, again)]
             await asyncio.to_thread(wait_for_waiters, admin, 2)
         await asyncio.gather(*releases)
-    assert look(admin, shape, shape.table.starts) == [1]
+    assert read_column(admin, shape, shape.table.starts) == [1]
 
 
 def wait_for_waiters(admin: Admin, number: int) -> None:

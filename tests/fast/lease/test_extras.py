@@ -31,9 +31,7 @@ def lacking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("lacking")
 @pytest.mark.parametrize("extra", sorted(extras.MODULES))
-def test_a_missing_extra_is_an_error_that_names_the_command_and_nothing_is_installed(
-    extra: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_extra_raises_an_error_with_the_install_command(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingExtra, match=rf"not installed: python3 -P .*launcher.py {extra}$"):
         extras.require(extra)
     monkeypatch.setattr(extras, "is_checkout", lambda: False)
@@ -44,7 +42,7 @@ def test_a_missing_extra_is_an_error_that_names_the_command_and_nothing_is_insta
 
 
 @pytest.mark.usefixtures("lacking")
-async def test_an_uploaded_photograph_makes_no_worker_install_an_engine(
+async def test_uploaded_photograph_does_not_trigger_an_ocr_installation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def perform(_: Call) -> object:
@@ -56,7 +54,7 @@ async def test_an_uploaded_photograph_makes_no_worker_install_an_engine(
 
 
 @pytest.mark.usefixtures("lacking")
-def test_an_address_given_by_a_user_installs_no_apprise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_apprise_url_of_a_user_does_not_trigger_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(address, "apprise_asset", address.apprise_asset.__wrapped__)  # another test may have loaded it
     with pytest.raises(MissingExtra, match="the extra 'apprise', which is not installed"):
         address.validate_address("ntfys://host/topic")

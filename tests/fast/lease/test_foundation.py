@@ -20,7 +20,7 @@ def test_both_clocks_show_the_time_of_the_database(connection: psycopg.Connectio
     assert row == (True, True)
 
 
-def test_the_planner_sees_through_the_clock(connection: psycopg.Connection) -> None:
+def test_planner_inlines_the_clock_function(connection: psycopg.Connection) -> None:
     connection.execute("create table due (at timestamptz)")
     connection.execute("insert into due select now() + n * interval '1 s' from generate_series(1, 10000) as n")
     connection.execute("create index on due (at)")
@@ -43,22 +43,22 @@ def write_transition(connection: psycopg.Connection) -> None:
         "truncate duly.transition cascade",
     ],
 )
-def test_the_log_of_transitions_only_grows_even_for_its_owner(statement: str, connection: psycopg.Connection) -> None:
+def test_transition_log_is_append_only_even_for_its_owner(statement: str, connection: psycopg.Connection) -> None:
     write_transition(connection)
     with pytest.raises(psycopg.errors.RestrictViolation, match="append-only"):
         connection.execute(statement.encode())
     assert connection.execute("select count(*) from duly.transition").fetchone() == (1,)
 
 
-def test_only_the_owner_may_write_into_the_log(connection: psycopg.Connection) -> None:
+def test_runtime_roles_cannot_write_the_transition_log(connection: psycopg.Connection) -> None:
     roles = Names()
     for role in (roles.worker, roles.api, roles.readonly):
         for right in ("insert", "update", "delete", "truncate"):
-            asked = "select has_table_privilege(%s, 'duly.transition', %s)"
-            assert connection.execute(asked, [role, right]).fetchone() == (False,)
+            query = "select has_table_privilege(%s, 'duly.transition', %s)"
+            assert connection.execute(query, [role, right]).fetchone() == (False,)
 
 
-def test_runtime_roles_own_nothing_and_may_make_nothing(connection: psycopg.Connection) -> None:
+def test_runtime_roles_own_no_table_and_cannot_create_any(connection: psycopg.Connection) -> None:
     roles = Names()
     for role in (roles.worker, roles.api, roles.readonly):
         row = connection.execute(
@@ -71,13 +71,13 @@ def test_runtime_roles_own_nothing_and_may_make_nothing(connection: psycopg.Conn
         assert row == (False,) * 7
 
 
-def test_the_first_transition_has_no_before_and_later_ones_do(connection: psycopg.Connection) -> None:
+def test_only_the_first_transition_has_no_previous_status(connection: psycopg.Connection) -> None:
     write_transition(connection)
     with pytest.raises(psycopg.errors.CheckViolation, match="ck_transition__first"):
         connection.execute("insert into duly.transition (machine, key, seq, next_status) values ('m', 'k', 2, 'held')")
 
 
-def test_the_time_of_a_change_is_set_by_the_database(connection: psycopg.Connection) -> None:
+def test_updated_at_is_set_by_the_database(connection: psycopg.Connection) -> None:
     connection.execute("""insert into "user".users (uid) values ('anna')""")
     connection.execute("""update "user".users set updated_at = 'epoch', language = 'sv'""")
     row = connection.execute("""select updated_at > created_at from "user".users""").fetchone()

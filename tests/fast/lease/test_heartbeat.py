@@ -41,7 +41,7 @@ async def heartbeat(workers: str, lease_seconds: float) -> AsyncGenerator[Heartb
         await running
 
 
-async def hold(
+async def claim_rows(
     connection: Connection, admin: Admin, shape: Shape, rows: int = 1, lease_seconds: float = 30.0
 ) -> list[Lease]:
     admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}, rows))
@@ -50,16 +50,16 @@ async def hold(
 
 async def beats(heartbeat: Heartbeat, more: int) -> None:
     """Wait for some more beats."""
-    wanted = heartbeat.beats + more
+    target = heartbeat.beats + more
     async with asyncio.timeout(30), heartbeat.beat_done:
-        await heartbeat.beat_done.wait_for(lambda: heartbeat.beats >= wanted)
+        await heartbeat.beat_done.wait_for(lambda: heartbeat.beats >= target)
 
 
-async def test_a_beat_is_read_committed_whatever_the_default_of_the_server(
+async def test_heartbeat_renews_in_read_committed_whatever_the_server_default(
     shape: Shape, connection: Connection, conformance_dsn: str, admin: Admin
 ) -> None:
     """At a stricter isolation level one row that was changed concurrently would fail the renewal of all."""
-    (lease,) = await hold(connection, admin, shape)
+    (lease,) = await claim_rows(connection, admin, shape)
     level = "check (current_setting('transaction_isolation') = 'read committed') not valid"
     admin.execute(f"alter table {shape.table} add constraint level {level}".encode())
     strict = make_conninfo(
@@ -75,10 +75,10 @@ async def test_a_beat_is_read_committed_whatever_the_default_of_the_server(
     assert heartbeat.beats == 1
 
 
-async def test_a_row_with_another_owner_stops_its_holder_at_the_next_beat(
+async def test_row_leased_to_another_owner_stops_its_handler_at_the_next_heartbeat(
     shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin
 ) -> None:
-    one, two = await hold(connection, admin, shape, 2)
+    one, two = await claim_rows(connection, admin, shape, 2)
     steal = sql.SQL("update {} set {} = 'thief' where {} = %s").format(
         sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.owner), sql.Identifier(shape.table.key)
     )
@@ -96,10 +96,10 @@ async def work_until_stopped(heartbeat: Heartbeat, lease: Lease, before: Callabl
         await asyncio.Event().wait()
 
 
-async def test_a_holder_that_ignores_the_loss_gets_the_error_at_the_end(
+async def test_handler_that_ignores_cancellation_gets_lease_lost_at_the_end(
     shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin
 ) -> None:
-    (lease,) = await hold(connection, admin, shape)
+    (lease,) = await claim_rows(connection, admin, shape)
 
     async def stubborn() -> None:
         async with heartbeat.renewing(lease) as held:
@@ -111,10 +111,10 @@ async def test_a_holder_that_ignores_the_loss_gets_the_error_at_the_end(
         await asyncio.create_task(stubborn())
 
 
-async def test_a_cancel_from_outside_is_a_cancel_and_not_a_loss(
+async def test_outside_cancellation_is_not_reported_as_lease_lost(
     shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin
 ) -> None:
-    (lease,) = await hold(connection, admin, shape)
+    (lease,) = await claim_rows(connection, admin, shape)
     started = asyncio.Event()
     work = asyncio.create_task(work_until_stopped(heartbeat, lease, before=started.set))
     await started.wait()
@@ -123,10 +123,10 @@ async def test_a_cancel_from_outside_is_a_cancel_and_not_a_loss(
         await work
 
 
-async def test_a_row_locked_by_our_own_transaction_is_not_lost(
+async def test_row_locked_by_its_own_transaction_is_not_lost(
     shape: Shape, heartbeat: Heartbeat, connection: Connection, other: Connection, admin: Admin
 ) -> None:
-    one, two = await hold(connection, admin, shape, 2)
+    one, two = await claim_rows(connection, admin, shape, 2)
     async with heartbeat.renewing(one) as first, heartbeat.renewing(two) as second, other.transaction():
         await lock(other, shape, two)
         valid_until = first.valid_until
@@ -135,10 +135,10 @@ async def test_a_row_locked_by_our_own_transaction_is_not_lost(
         assert second.lost is None
 
 
-async def test_after_a_broken_connection_it_goes_on_with_another(
+async def test_heartbeat_reconnects_after_a_broken_connection(
     shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin, workers: str
 ) -> None:
-    (lease,) = await hold(connection, admin, shape)
+    (lease,) = await claim_rows(connection, admin, shape)
     async with heartbeat.renewing(lease):
         await beats(heartbeat, 1)
         cut = "select pg_terminate_backend(pid) from pg_stat_activity where usename = %s and datname = %s"
@@ -148,15 +148,15 @@ async def test_after_a_broken_connection_it_goes_on_with_another(
             await lock(another, shape, lease)
 
 
-async def test_a_holder_that_the_database_no_longer_answers_stops_before_its_lease_ends(
+async def test_handler_stops_before_its_lease_ends_if_renewal_is_not_confirmed(
     shape: Shape, connection: Connection, admin: Admin
 ) -> None:
-    async def refused() -> Connection:
+    async def refuse_connection() -> Connection:
         raise OSError("connection refused")
 
-    long_ago, just_now = await hold(connection, admin, shape, 2, lease_seconds=3000.0)
+    long_ago, just_now = await claim_rows(connection, admin, shape, 2, lease_seconds=3000.0)
     almost_over = replace(long_ago, sent_at=time.monotonic() - 2800.0)  # the lease has 200 s left, the margin is 300 s
-    heartbeat = Heartbeat(refused, lease_seconds=3000.0, heartbeat_seconds=900.0, margin_seconds=300.0)
+    heartbeat = Heartbeat(refuse_connection, lease_seconds=3000.0, heartbeat_seconds=900.0, margin_seconds=300.0)
     stopped = asyncio.Event()
     lost = heartbeat.add(almost_over, on_lost=stopped.set)
     kept = heartbeat.add(just_now, on_lost=lambda: None)
@@ -171,6 +171,6 @@ async def test_a_holder_that_the_database_no_longer_answers_stops_before_its_lea
     assert kept.lost is None
 
 
-def test_a_heartbeat_too_slow_for_its_lease_is_refused() -> None:
+def test_heartbeat_interval_too_long_for_its_lease_is_refused() -> None:
     with pytest.raises(AssertionError, match="two heartbeats"):
         Heartbeat(lambda: connect(""), lease_seconds=30, heartbeat_seconds=10)

@@ -30,7 +30,7 @@ async def pool(database: str) -> AsyncGenerator[Pool, None]:
         yield pool
 
 
-async def ask(pool: Pool, key: str, body: dict[str, Any]) -> Creation[Row]:
+async def request_creation(pool: Pool, key: str, body: dict[str, Any]) -> Creation[Row]:
     """One request, in a transaction of its own."""
     async with pool.transaction() as connection:
         return await create_once(
@@ -41,20 +41,20 @@ async def ask(pool: Pool, key: str, body: dict[str, Any]) -> Creation[Row]:
         )
 
 
-async def test_of_many_at_once_one_creates_and_the_others_read_back(pool: Pool) -> None:
-    answers = await asyncio.gather(*(ask(pool, "k", {"a": 1, "b": 2.0}) for _ in range(20)))
+async def test_one_of_many_concurrent_requests_creates_and_the_others_read(pool: Pool) -> None:
+    answers = await asyncio.gather(*(request_creation(pool, "k", {"a": 1, "b": 2.0}) for _ in range(20)))
     assert sum(isinstance(answer, Created) for answer in answers) == 1
     assert len({bytes(answer.row["digest"]) for answer in answers}) == 1
 
 
-async def test_the_same_key_for_another_body_is_refused_and_changes_nothing(pool: Pool) -> None:
-    await ask(pool, "k", {"a": 1})
+async def test_same_key_with_another_request_is_refused_and_changes_nothing(pool: Pool) -> None:
+    await request_creation(pool, "k", {"a": 1})
     with pytest.raises(KeyReused, match="the key k was used"):
-        await ask(pool, "k", {"a": 2})
-    assert isinstance(await ask(pool, "k", {"a": 1}), Existing)
+        await request_creation(pool, "k", {"a": 2})
+    assert isinstance(await request_creation(pool, "k", {"a": 1}), Existing)
 
 
-async def test_a_row_that_vanishes_between_insert_and_look_is_made_anew() -> None:
+async def test_row_deleted_between_insert_and_read_is_created_again() -> None:
     inserts = iter([None, "made"])
 
     async def insert() -> str | None:
@@ -66,15 +66,15 @@ async def test_a_row_that_vanishes_between_insert_and_look_is_made_anew() -> Non
     assert await create_once(insert, find, lambda _: True, "") == Created("made")
 
 
-async def test_a_row_that_is_deleted_before_every_read_is_a_database_error() -> None:
-    looks: list[str] = []
+async def test_row_deleted_before_every_read_raises_unavailable() -> None:
+    calls: list[str] = []
 
     async def lose() -> None:
-        looks.append("insert")
+        calls.append("insert")
 
     async def miss() -> None:
-        looks.append("find")
+        calls.append("find")
 
     with pytest.raises(Unavailable, match="nothing was created, retry"):
         await create_once(insert=lose, find=miss, is_same=lambda _: True, refusal="")
-    assert looks == ["insert", "find"] * 3
+    assert calls == ["insert", "find"] * 3

@@ -14,7 +14,7 @@ from duly.lease.owner import new_id, new_owner, worker_from_owner
 WORKER_IDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=MAX_WORKER_ID_LENGTH)
 
 
-def test_an_owner_is_the_worker_and_a_token_of_at_least_128_bits() -> None:
+def test_lease_owner_is_the_worker_id_and_a_token_of_at_least_128_bits() -> None:
     worker, _, token = new_owner("worker-1").rpartition("/")
     assert worker == "worker-1"
     assert re.fullmatch(r"[A-Za-z0-9_-]{22,}", token)
@@ -25,17 +25,17 @@ def test_no_two_claims_of_one_worker_have_the_same_owner() -> None:
 
 
 @given(WORKER_IDS)
-def test_the_worker_is_found_again_in_its_owner(worker_id: str) -> None:
+def test_worker_id_can_be_read_from_a_lease_owner(worker_id: str) -> None:
     assert worker_from_owner(new_owner(worker_id)) == worker_id
 
 
 @pytest.mark.parametrize("worker_id", ["a/b", "/", "a/", "host/4242/AAAAAAAAAAAAAAAAAAAAAA", "arbeiter-ü"])
-def test_a_worker_id_may_hold_slashes_and_letters_of_any_kind(worker_id: str) -> None:
+def test_worker_id_may_contain_slashes_and_any_letters(worker_id: str) -> None:
     assert worker_from_owner(new_owner(worker_id)) == worker_id
 
 
 @pytest.mark.parametrize("owner", ["worker-1", "team/worker-1", "", "/", "/AAAAAAAAAAAAAAAAAAAAAA"])
-def test_an_owner_without_a_token_is_its_own_worker(owner: str) -> None:
+def test_lease_owner_without_a_token_is_the_worker_id(owner: str) -> None:
     assert worker_from_owner(owner) == owner
 
 
@@ -53,7 +53,7 @@ def test_an_owner_without_a_token_is_its_own_worker(owner: str) -> None:
         "x" * 1_000_000,
     ],
 )
-def test_an_unprintable_worker_id_is_refused_by_name(worker_id: str) -> None:
+def test_unprintable_worker_id_is_refused_and_the_setting_named(worker_id: str) -> None:
     with pytest.raises(InvalidArgument, match=r"^WORKER_ID=") as refusal:
         new_owner(worker_id)
     assert len(str(refusal.value)) < 400

@@ -13,7 +13,7 @@ from duly.errors import InvalidArgument
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
-def test_a_seal_is_of_its_secret_its_purpose_and_the_borders_of_its_parts() -> None:
+def test_signature_depends_on_secret_purpose_and_part_boundaries() -> None:
     seal = signature_for("secret", "button", 42, "a", "bc")
     assert is_signature_valid(seal, "secret", "button", 42, "a", "bc")
     for other in (("other", "button", 42, "a", "bc"), ("secret", "link", 42, "a", "bc")):
@@ -24,7 +24,7 @@ def test_a_seal_is_of_its_secret_its_purpose_and_the_borders_of_its_parts() -> N
 
 
 @given(st.integers(1, 2**63 - 1))
-def test_a_link_is_read_as_it_was_made_and_fits_into_what_telegram_takes(person: int) -> None:
+def test_telegram_link_round_trips_and_fits_the_start_parameter(person: int) -> None:
     link = create_telegram_link("secret", person, NOW)
     assert len(link) <= 64
     assert all(each.isascii() and (each.isalnum() or each in "_-") for each in link)
@@ -32,12 +32,12 @@ def test_a_link_is_read_as_it_was_made_and_fits_into_what_telegram_takes(person:
 
 
 @given(st.text(max_size=80))
-def test_anything_else_is_no_link(text: str) -> None:
+def test_any_other_text_is_not_a_valid_link(text: str) -> None:
     with pytest.raises(InvalidArgument):
         parse_telegram_link("secret", text, NOW)
 
 
-def test_a_link_ends() -> None:
+def test_telegram_link_expires() -> None:
     link = create_telegram_link("secret", 7, NOW, minutes=15)
     assert parse_telegram_link("secret", link, NOW + timedelta(minutes=15)) == 7
     with pytest.raises(InvalidArgument, match="expired"):

@@ -29,8 +29,8 @@ def statement(text: str, shape: Shape, **names: sql.Composable) -> sql.Composed:
 
 def timeline(admin: Admin, machine: StateMachine) -> list[tuple[Any, ...]]:
     """Return the log of every row: key, number, from, to."""
-    asked = "select key, seq, prev_status, next_status from duly.transition where machine = %s order by key, seq"
-    return admin.execute(asked, [machine.name]).fetchall()
+    query = "select key, seq, prev_status, next_status from duly.transition where machine = %s order by key, seq"
+    return admin.execute(query, [machine.name]).fetchall()
 
 
 def steps(admin: Admin, machine: StateMachine) -> list[Step]:
@@ -47,7 +47,7 @@ def path_to(machine: StateMachine, state: str) -> list[str]:
     raise AssertionError(f"no way to {state}")
 
 
-def bring(admin: Admin, shape: Shape, state: str) -> None:
+def bring_to_state(admin: Admin, shape: Shape, state: str) -> None:
     """Insert one row and move it to a state by allowed transitions."""
     first, *rest = path_to(shape.machine, state)
     admin.execute(insert_rows(shape, {shape.state: sql.Literal(first)}))
@@ -60,7 +60,7 @@ def move(admin: Admin, shape: Shape, to: str) -> None:
     admin.execute(statement("update {table} set {become}", shape, become=shape.become(to)))
 
 
-def test_an_insert_is_a_transition_too(shape: Shape, admin: Admin) -> None:
+def test_insert_is_checked_as_a_transition(shape: Shape, admin: Admin) -> None:
     for state in shape.machine.states():
         insert = insert_rows(shape, {shape.state: sql.Literal(state)})
         if shape.machine.allows(None, state):
@@ -70,7 +70,7 @@ def test_an_insert_is_a_transition_too(shape: Shape, admin: Admin) -> None:
                 admin.execute(insert)
 
 
-def test_the_caller_cannot_write_the_revision_or_where_a_row_came_from(shape: Shape, admin: Admin) -> None:
+def test_caller_cannot_write_revision_or_moved_from(shape: Shape, admin: Admin) -> None:
     admin.execute(insert_rows(shape, {"revision": sql.Literal(99), "moved_from": sql.Literal("nowhere")}))
     admin.execute(statement("update {table} set revision = 77, moved_from = 'nowhere', {note} = 'a change'", shape))
     row = admin.execute(statement("select revision, moved_from from {table}", shape)).fetchone()
@@ -78,13 +78,13 @@ def test_the_caller_cannot_write_the_revision_or_where_a_row_came_from(shape: Sh
 
 
 def test_the_key_of_a_row_cannot_change(shape: Shape, admin: Admin) -> None:
-    bring(admin, shape, shape.ready)
+    bring_to_state(admin, shape, shape.ready)
     new_key = "gen_random_uuid()" if shape.key_type == "uuid" else "default"
     with pytest.raises(psycopg.DatabaseError):
         admin.execute(statement("update {table} set {key} = " + new_key, shape))
 
 
-async def test_the_log_has_one_line_per_transition_without_a_gap(
+async def test_transition_log_has_one_line_per_transition_without_gaps(
     shape: Shape, connection: Connection, admin: Admin
 ) -> None:
     admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}, 50))
@@ -109,7 +109,7 @@ async def test_a_leased_row_that_changes_its_owner_is_logged(
     assert steps(admin, shape.machine)[-1] == (shape.held, shape.held)
 
 
-def test_every_way_of_writing_is_logged(shape: Shape, admin: Admin) -> None:
+def test_on_conflict_merge_and_copy_are_logged(shape: Shape, admin: Admin) -> None:
     """ON CONFLICT, MERGE and COPY fire the same triggers."""
     table = shape.table
     key = "'00000000-0000-0000-0000-000000000001'::uuid" if shape.key_type == "uuid" else "1000000"
@@ -138,8 +138,8 @@ def test_every_way_of_writing_is_logged(shape: Shape, admin: Admin) -> None:
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.machine.moved], ids=str)
-def test_recorded_progress_is_a_line_with_equal_ends(shape: Shape, admin: Admin) -> None:
-    bring(admin, shape, shape.held)
+def test_progress_is_logged_as_a_transition_to_the_same_state(shape: Shape, admin: Admin) -> None:
+    bring_to_state(admin, shape, shape.held)
     admin.execute(statement("update {table} set progress = 50", shape))
     admin.execute(statement("update {table} set {note} = 'no progress'", shape))
     assert steps(admin, shape.machine)[-1] == (shape.held, shape.held)
@@ -148,7 +148,7 @@ def test_recorded_progress_is_a_line_with_equal_ends(shape: Shape, admin: Admin)
     assert len(steps(admin, shape.machine)) == 3
 
 
-async def test_a_worker_may_move_rows_but_not_write_the_log(shape: Shape, connection: Connection) -> None:
+async def test_worker_role_may_move_rows_but_not_write_the_transition_log(shape: Shape, connection: Connection) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         await connection.execute(
             "insert into duly.transition (machine, key, seq, next_status) values ('m', 'k', 1, 'x')"

@@ -44,15 +44,15 @@ def listener(admin: Connection) -> Generator[Connection, None, None]:
         yield connection
 
 
-def heard(listener: Connection, admin: Connection) -> int:
+def count_notifications(listener: Connection, admin: Connection) -> int:
     """Return how many notifications arrived since the last call, of everything committed before this one."""
     admin.execute("select pg_notify('duly_outbox', 'the end')")
-    words: list[str] = []
-    for word in listener.notifies(timeout=SECONDS):
-        if word.payload == "the end":
-            assert words == [""] * len(words)
-            return len(words)
-        words.append(word.payload)
+    payloads: list[str] = []
+    for notification in listener.notifies(timeout=SECONDS):
+        if notification.payload == "the end":
+            assert payloads == [""] * len(payloads)
+            return len(payloads)
+        payloads.append(notification.payload)
     raise AssertionError("the last word never came")
 
 
@@ -72,47 +72,49 @@ def wait_for_another_window(connection: Connection) -> int:
     raise AssertionError("time stands still")
 
 
-def test_many_commits_wake_the_workers_once_per_window(
+def test_many_commits_send_one_notification_per_window(
     listener: Connection, api: Connection, admin: Connection
 ) -> None:
     first = wait_for_another_window(admin)
     for _ in range(500):
         api.execute(MESSAGE)
     windows = window(admin) - first + 1
-    assert 1 <= heard(listener, admin) <= windows < 500
+    assert 1 <= count_notifications(listener, admin) <= windows < 500
 
 
-def test_a_commit_after_the_window_wakes_them_again(listener: Connection, api: Connection, admin: Connection) -> None:
+def test_commit_after_the_window_sends_another_notification(
+    listener: Connection, api: Connection, admin: Connection
+) -> None:
     for _ in range(5):
         wait_for_another_window(admin)
         api.execute(MESSAGE)
-        assert heard(listener, admin) == 1
+        assert count_notifications(listener, admin) == 1
 
 
-def test_many_rows_of_one_transaction_are_one_notification(
+def test_many_rows_of_one_transaction_send_one_notification(
     listener: Connection, api: Connection, admin: Connection
 ) -> None:
     with api.transaction():
         for _ in range(3):
             wait_for_another_window(admin)
             api.execute(MESSAGE)
-        assert heard(listener, admin) == 0
-    assert heard(listener, admin) == 1
+        assert count_notifications(listener, admin) == 0
+    assert count_notifications(listener, admin) == 1
 
 
-def test_a_sender_that_rolls_back_suppresses_no_later_notification(
+def test_rolled_back_transaction_suppresses_no_later_notification(
     listener: Connection, api: Connection, admin: Connection
 ) -> None:
     wait_for_another_window(admin)
     with api.transaction(force_rollback=True):
         api.execute(MESSAGE)
-    assert heard(listener, admin) == 0
+    assert count_notifications(listener, admin) == 0
     wait_for_another_window(admin)
     api.execute(MESSAGE)
-    assert heard(listener, admin) == 1
+    assert count_notifications(listener, admin) == 1
 
 
-def test_a_sender_with_an_open_transaction_blocks_no_other(
+def test_open_transaction_does_not_block_another_notification(
     listener: Connection, api: Connection, admin: Connection, database: str
 ) -> None:
     with psycopg.connect(database) as slow:
@@ -120,28 +122,26 @@ def test_a_sender_with_an_open_transaction_blocks_no_other(
         wait_for_another_window(admin)
         api.execute("set lock_timeout = '1ms'")
         api.execute(MESSAGE)
-        assert heard(listener, admin) == 1
-    assert heard(listener, admin) == 1
+        assert count_notifications(listener, admin) == 1
+    assert count_notifications(listener, admin) == 1
 
 
-def test_a_statement_that_inserted_nothing_wakes_no_worker(
-    listener: Connection, api: Connection, admin: Connection
-) -> None:
+def test_insert_of_no_row_sends_no_notification(listener: Connection, api: Connection, admin: Connection) -> None:
     for expected in (1, 0):
         wait_for_another_window(admin)
         api.execute(MESSAGE_ONCE)
-        assert heard(listener, admin) == expected
+        assert count_notifications(listener, admin) == expected
 
 
-def test_a_clock_that_was_set_back_does_not_silence_them(
+def test_notifications_continue_after_the_clock_was_set_back(
     listener: Connection, api: Connection, admin: Connection
 ) -> None:
     admin.execute("select setval('duly.wake_outbox', %s)", [window(admin) + 20 * 3_600])
     api.execute(MESSAGE)
-    assert heard(listener, admin) == 1
+    assert count_notifications(listener, admin) == 1
 
 
-def test_the_real_time_counts_and_not_the_one_that_tests_move(
+def test_notification_window_uses_the_real_clock_and_not_the_test_clock(
     listener: Connection, api: Connection, admin: Connection
 ) -> None:
     install_test_clock(admin)
@@ -149,21 +149,19 @@ def test_the_real_time_counts_and_not_the_one_that_tests_move(
     for _ in range(2):
         wait_for_another_window(admin)
         api.execute(MESSAGE)
-        assert heard(listener, admin) == 1
+        assert count_notifications(listener, admin) == 1
 
 
 @pytest.mark.parametrize("role", [Names().worker, Names().api])
-def test_a_role_that_creates_work_in_another_way_may_wake_workers_too(
-    role: str, listener: Connection, admin: Connection
-) -> None:
+def test_worker_and_api_roles_may_call_wake(role: str, listener: Connection, admin: Connection) -> None:
     wait_for_another_window(admin)
     with psycopg.connect(make_conninfo(admin.info.dsn, user=role), autocommit=True) as connection:
         connection.execute("select duly.wake('outbox')")
-    assert heard(listener, admin) == 1
+    assert count_notifications(listener, admin) == 1
 
 
 @pytest.mark.parametrize("channel", ["nobody", 'a"; drop table duly.outbox; --', ""])
-def test_a_channel_that_is_not_there_is_refused_by_name(channel: str, api: Connection) -> None:
+def test_unknown_channel_is_refused_and_named(channel: str, api: Connection) -> None:
     with pytest.raises(psycopg.errors.UndefinedObject, match="cannot wake workers"):
         api.execute("select duly.wake(%s)", [channel])
 
@@ -172,7 +170,7 @@ def test_no_role_may_use_the_sequence_directly_and_readers_may_not_wake_workers(
     roles = Names()
     for role in (roles.worker, roles.api, roles.readonly):
         for right in ("usage", "select", "update"):
-            asked = "select has_sequence_privilege(%s, 'duly.wake_outbox', %s)"
-            assert admin.execute(asked, [role, right]).fetchone() == (False,)
-    asked = "select has_function_privilege(%s, 'duly.wake(text)', 'execute')"
-    assert admin.execute(asked, [roles.readonly]).fetchone() == (False,)
+            query = "select has_sequence_privilege(%s, 'duly.wake_outbox', %s)"
+            assert admin.execute(query, [role, right]).fetchone() == (False,)
+    query = "select has_function_privilege(%s, 'duly.wake(text)', 'execute')"
+    assert admin.execute(query, [roles.readonly]).fetchone() == (False,)

@@ -228,7 +228,7 @@ class EmptyError(Exception):
         return 0
 
 
-def test_an_exception_that_is_false_is_logged() -> None:
+def test_falsy_exception_is_logged() -> None:
     assert capture_line(lambda log: log.error("failed", exc_info=raised(EmptyError("no"))))["error"]["message"] == "no"
 
 
@@ -240,7 +240,7 @@ class UnreadableDict(dict[str, object]):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_an_error_that_cannot_be_read_does_not_lose_the_line(form: Form) -> None:
+def test_line_with_an_unprintable_error_is_not_lost(form: Form) -> None:
     text = capture(lambda log: log.error("failed", error=UnreadableDict(a=1)), form)
     assert "failed" in text
     assert "<unprintable UnreadableDict>" in text
@@ -512,12 +512,12 @@ def test_a_closed_or_broken_stream_raises_nothing() -> None:
         logging.getLogger("other").info("logged")
 
 
-@pytest.mark.parametrize(("form", "wanted"), [("json", r"gr\u00fcn"), ("pretty", r"gr\xfcn")])
-def test_characters_that_the_stream_cannot_encode_are_escaped(form: Form, wanted: str) -> None:
+@pytest.mark.parametrize(("form", "expected"), [("json", r"gr\u00fcn"), ("pretty", r"gr\xfcn")])
+def test_characters_that_the_stream_cannot_encode_are_escaped(form: Form, expected: str) -> None:
     raw = io.BytesIO()
     configure_logs(settings(form), io.TextIOWrapper(raw, "ascii"))
     log.info("grün")
-    assert wanted in raw.getvalue().decode()
+    assert expected in raw.getvalue().decode()
 
 
 def test_lines_of_several_threads_do_not_mix() -> None:
@@ -578,7 +578,7 @@ def test_a_value_with_a_secret_name_is_masked(name: str, form: Form) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("postgresql://user:pw@host:5432/db", "postgresql://user:***@host:5432/db"),
         ("postgres://user:pw@host", "postgres://user:***@host"),
@@ -598,9 +598,9 @@ def test_a_value_with_a_secret_name_is_masked(name: str, form: Form) -> None:
         (f"the bot 123456:{'x' * 35} is refused", "the bot 123456:*** is refused"),
     ],
 )
-def test_a_secret_inside_a_text_is_masked(text: str, wanted: str) -> None:
-    assert masked(text) == wanted
-    assert capture_line(lambda log: log.info(text))["event"] == wanted
+def test_a_secret_inside_a_text_is_masked(text: str, expected: str) -> None:
+    assert masked(text) == expected
+    assert capture_line(lambda log: log.info(text))["event"] == expected
 
 
 @pytest.mark.parametrize(
@@ -629,7 +629,7 @@ class Thing:
 
 letters = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 some_secret = letters.map(lambda middle: f"{BEGINS}{middle}{ENDS}")
-planted = st.one_of(
+secrets = st.one_of(
     some_secret.map(lambda secret: f"postgresql://user:{quote(secret, safe='')}@host/db"),
     some_secret.map(lambda secret: f"postgresql://user:{''.join(secret.split())}@host/db"),
     some_secret.map(lambda secret: make_conninfo(host="host", password=secret, user="user")),
@@ -637,7 +637,7 @@ planted = st.one_of(
     st.builds(lambda: new_secret()[:18] + BEGINS + ENDS),
 )
 around = st.sampled_from(["", " ", "\n", "x", "(", "'", '"', "x" * 5_000, "ü" * 20_000, "\0"])
-PLACES: dict[str, Callable[[Log, str], object]] = {
+LOG_CALLS: dict[str, Callable[[Log, str], object]] = {
     "event": lambda log, text: log.info(text),
     "value": lambda log, text: log.info("logged", value=text),
     "name": lambda log, text: log.info("logged", **{text: 1}),
@@ -656,13 +656,13 @@ PLACES: dict[str, Callable[[Log, str], object]] = {
 
 
 @hypothesis.settings(max_examples=30)  # for each of the places
-@given(around, planted, around)
+@given(around, secrets, around)
 @example("", make_conninfo(password=f"{BEGINS}\\' \" {ENDS}"), "")
 @example("", make_conninfo(password=f"{BEGINS}' {ENDS}"), "")
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("place", PLACES)
-def test_a_planted_secret_is_never_written(place: str, form: Form, before: str, secret: str, after: str) -> None:
-    text = capture(lambda log: PLACES[place](log, before + secret + after), form)
+@pytest.mark.parametrize("log_call", LOG_CALLS)
+def test_a_planted_secret_is_never_written(log_call: str, form: Form, before: str, secret: str, after: str) -> None:
+    text = capture(lambda log: LOG_CALLS[log_call](log, before + secret + after), form)
     assert text
     assert BEGINS not in text
     assert ENDS not in text
@@ -687,15 +687,15 @@ def test_a_secret_at_the_point_of_truncation_is_masked(cut: int, secret: str) ->
 )
 def test_masking_takes_linear_time(part: str) -> None:
     text = "= :// duly_ " + part * (MAX_READ_LENGTH // len(part))  # so that every rule is applied
-    began = time.monotonic()
+    started_at = time.monotonic()
     masked(text)
-    assert time.monotonic() - began < 2  # measured: at most 0.2 s
+    assert time.monotonic() - started_at < 2  # measured: at most 0.2 s
 
 
 # Docs -----------------------------------------------------------------------------------------------------------------
 
 
-def test_the_lines_in_the_docs_are_real() -> None:
+def test_log_lines_in_the_docs_match_the_real_output() -> None:
     page = (ROOT / "docs" / "logs.md").read_text()
     examples = re.findall(r"```(?:json|text)\n(.*?)```", page, re.DOTALL)
 

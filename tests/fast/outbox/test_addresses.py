@@ -15,11 +15,11 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def wish(dsn: str) -> object:
+def session_attribute(dsn: str) -> object:
     return conninfo_to_dict(with_keepalive(dsn, "duly")).get("target_session_attrs")
 
 
-def test_our_name_and_our_patience_reach_the_connection() -> None:
+def test_with_keepalive_adds_application_name_and_keepalive_parameters() -> None:
     parts = conninfo_to_dict(with_keepalive(ONE, "duly listener"))
     patience = {name: str(value) for name, value in KEEPALIVE.items()}
     given = {"user": "anna", "host": "db.example", "dbname": "shop"}
@@ -31,7 +31,7 @@ def test_our_name_and_our_patience_reach_the_connection() -> None:
 
 
 @pytest.mark.parametrize("name", [*KEEPALIVE, "application_name"])
-def test_what_the_user_wrote_wins(name: str) -> None:
+def test_parameters_in_the_url_take_precedence(name: str) -> None:
     parts = conninfo_to_dict(with_keepalive(f"{ONE}?{name}=77", "duly"))
     assert str(parts[name]) == "77"
     others = {other: value for other, value in KEEPALIVE.items() if other != name}
@@ -39,21 +39,21 @@ def test_what_the_user_wrote_wins(name: str) -> None:
 
 
 @pytest.mark.parametrize("dsn", [SEVERAL, "host=/one,/two", "hostaddr=10.0.0.1,10.0.0.2"])
-def test_of_several_hosts_the_one_that_takes_writes_is_wanted(dsn: str) -> None:
-    assert wish(dsn) == "read-write"
+def test_url_with_several_hosts_requires_a_read_write_session(dsn: str) -> None:
+    assert session_attribute(dsn) == "read-write"
 
 
-def test_one_host_is_taken_as_it_is() -> None:
-    assert wish(ONE) is None
+def test_url_with_one_host_sets_no_session_attribute() -> None:
+    assert session_attribute(ONE) is None
 
 
-def test_whoever_wants_another_of_several_hosts_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert wish(f"{SEVERAL}?target_session_attrs=standby") == "standby"
+def test_explicit_target_session_attrs_take_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert session_attribute(f"{SEVERAL}?target_session_attrs=standby") == "standby"
     monkeypatch.setenv("PGTARGETSESSIONATTRS", "any")
-    assert wish(SEVERAL) is None
+    assert session_attribute(SEVERAL) is None
 
 
-def test_hosts_in_variables_count_where_the_address_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pghost_counts_where_the_url_names_no_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGHOST", "one.example,two.example")
-    assert wish("dbname=shop") == "read-write"
-    assert wish(ONE) is None
+    assert session_attribute("dbname=shop") == "read-write"
+    assert session_attribute(ONE) is None

@@ -26,11 +26,11 @@ from tests.support.outbox.mailbox import Mailbox, mailbox
 from tests.support.outbox.receiver import Answer, Receiver
 from tests.support.outbox.servers import flood_server
 
-WORDS = "Hyra på Åsögatan\nSka göras 2026-12-01 åäö 中文 ✓"
+MESSAGE_TEXT = "Hyra på Åsögatan\nSka göras 2026-12-01 åäö 中文 ✓"
 LINKS = (AnswerLink("Klart", "https://duly.example/c/abc.def"), AnswerLink("跳过", "https://duly.example/c/ghi.jkl"))
 
 
-def message(address: str | None, text: str = WORDS, links: tuple[AnswerLink, ...] = ()) -> OutboundMessage:
+def message(address: str | None, text: str = MESSAGE_TEXT, links: tuple[AnswerLink, ...] = ()) -> OutboundMessage:
     """A message for somebody with this address."""
     contact = Contact("anna", apprise_url=address)
     return OutboundMessage(
@@ -73,18 +73,20 @@ def logged() -> Generator[StringIO, None, None]:
 # What arrives ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_message_arrives_as_json_with_all_its_letters(channel: AppriseChannel, receiver: Receiver) -> None:
+async def test_json_service_receives_the_message_in_unicode(channel: AppriseChannel, receiver: Receiver) -> None:
     receiver.answer = lambda _: Answer(200)
     assert await channel.send(message(at(receiver, "json"), links=LINKS)) == "json"
-    said = json.loads(receiver.posted[0].body)
-    assert said["title"] == "Hyra på Åsögatan"
-    assert said["message"] == (
+    posted_body = json.loads(receiver.posted[0].body)
+    assert posted_body["title"] == "Hyra på Åsögatan"
+    assert posted_body["message"] == (
         "Ska göras 2026-12-01 åäö 中文 ✓\n\nKlart: https://duly.example/c/abc.def\n跳过: https://duly.example/c/ghi.jkl"
     )
 
 
 @pytest.mark.parametrize(("scheme", "rest"), [("ntfy", "topic"), ("gotify", "token"), ("form", ""), ("xml", "")])
-async def test_other_services_get_it_too(scheme: str, rest: str, channel: AppriseChannel, receiver: Receiver) -> None:
+async def test_other_services_receive_the_message(
+    scheme: str, rest: str, channel: AppriseChannel, receiver: Receiver
+) -> None:
     receiver.answer = lambda _: Answer(200, (("content-type", "application/json"),), b'{"id": 1}')
     assert await channel.send(message(at(receiver, scheme, rest))) == scheme
     (posted,) = receiver.posted
@@ -93,12 +95,12 @@ async def test_other_services_get_it_too(scheme: str, rest: str, channel: Appris
     assert any(each in body for each in written), body
 
 
-async def test_a_mail_arrives_with_all_its_letters(channel: AppriseChannel, mail: Mailbox) -> None:
+async def test_mail_service_receives_the_message_in_unicode(channel: AppriseChannel, mail: Mailbox) -> None:
     address = f"mailto://anna:pw@127.0.0.1:{mail.port}/?from=duly@example.com&to=anna@example.com&mode=insecure&user="
     assert await channel.send(message(address, links=LINKS)) == "mailto"
-    (came,) = mail.mails
-    assert came["subject"] == "Hyra på Åsögatan"
-    assert "anna@example.com" in came["to"]
+    (received_mail,) = mail.mails
+    assert received_mail["subject"] == "Hyra på Åsögatan"
+    assert "anna@example.com" in received_mail["to"]
     text = mail.text()
     assert "åäö 中文 ✓" in text
     assert "https://duly.example/c/abc.def" in text
@@ -106,22 +108,22 @@ async def test_a_mail_arrives_with_all_its_letters(channel: AppriseChannel, mail
 
 async def test_a_message_of_one_line_has_no_title(channel: AppriseChannel, receiver: Receiver) -> None:
     await channel.send(message(at(receiver, "json"), "Bara en rad"))
-    said = json.loads(receiver.posted[0].body)
-    assert (said["title"], said["message"]) == ("", "Bara en rad")
+    posted_body = json.loads(receiver.posted[0].body)
+    assert (posted_body["title"], posted_body["message"]) == ("", "Bara en rad")
 
 
 # What does not --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
-async def test_what_is_not_taken_is_tried_again(status: int, channel: AppriseChannel, receiver: Receiver) -> None:
+async def test_http_error_response_is_retried(status: int, channel: AppriseChannel, receiver: Receiver) -> None:
     receiver.answer = lambda _: Answer(status)
     with pytest.raises(NotSent, match=f"json: not accepted, HTTP {status}"):
         await channel.send(message(at(receiver, "json")))
     assert len(receiver.posted) == 1  # the sender tries again, not the plugin
 
 
-async def test_an_address_cannot_say_that_failing_is_fine_or_ask_for_more_tries(
+async def test_apprise_url_parameters_cannot_ignore_failures_or_add_retries(
     channel: AppriseChannel, receiver: Receiver
 ) -> None:
     receiver.answer = lambda _: Answer(500)
@@ -130,7 +132,7 @@ async def test_an_address_cannot_say_that_failing_is_fine_or_ask_for_more_tries(
     assert len(receiver.posted) == 1
 
 
-async def test_a_mail_that_is_refused_is_tried_again(channel: AppriseChannel, mail: Mailbox) -> None:
+async def test_refused_mail_is_retried(channel: AppriseChannel, mail: Mailbox) -> None:
     mail.answer = "451 later"
     address = f"mailto://127.0.0.1:{mail.port}/?from=duly@example.com&to=anna@example.com&mode=insecure"
     with pytest.raises(NotSent, match="mailto: not accepted"):
@@ -142,7 +144,7 @@ async def test_an_unreachable_server_is_retried(channel: AppriseChannel) -> None
         await channel.send(message("json://127.0.0.1:9/"))
 
 
-async def test_a_service_that_is_not_known_never_works(channel: AppriseChannel) -> None:
+async def test_unknown_service_is_undeliverable(channel: AppriseChannel) -> None:
     with pytest.raises(Undeliverable, match="nonsense: Apprise does not know this service"):
         await channel.send(message("nonsense://secret-token"))
 
@@ -152,7 +154,7 @@ async def test_a_recipient_without_an_apprise_url_is_undeliverable(channel: Appr
         await channel.send(message(None))
 
 
-async def came(reader: asyncio.StreamReader) -> bytes | None:
+async def received_mail(reader: asyncio.StreamReader) -> bytes | None:
     """What came within a moment: nothing at all at the end of a connection, None when nobody said anything."""
     try:
         return await asyncio.wait_for(reader.read(65536), 0.02)
@@ -168,14 +170,14 @@ CHUNK = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
 
 
 @pytest.mark.parametrize(("head", "piece"), [(b"", b"x" * 65_536), (CHUNKED, CHUNK)], ids=["whole", "in chunks"])
-async def test_an_answer_without_an_end_is_read_only_so_far(head: bytes, piece: bytes, channel: AppriseChannel) -> None:
+async def test_endless_response_is_read_only_up_to_a_limit(head: bytes, piece: bytes, channel: AppriseChannel) -> None:
     async with flood_server(piece, head=head) as server:
         assert await channel.send(message(f"json://127.0.0.1:{server.port}/")) == "json"
     assert server.sent < 32 * MEGABYTE  # what was read, and what lay in the buffers of two sockets
 
 
 @pytest.mark.parametrize("times", [1, 2], ids=["packed", "packed twice"])
-async def test_an_answer_that_unpacks_to_far_more_is_unpacked_only_so_far(times: int, channel: AppriseChannel) -> None:
+async def test_compressed_response_is_decompressed_only_up_to_a_limit(times: int, channel: AppriseChannel) -> None:
     bomb = gzip.compress(bytes(16 * MEGABYTE)) * 8
     for _ in range(times - 1):
         bomb = gzip.compress(bomb)
@@ -191,16 +193,16 @@ async def test_an_answer_that_unpacks_to_far_more_is_unpacked_only_so_far(times:
     assert peak < 16 * MEGABYTE
 
 
-def test_a_plugin_reads_what_was_answered_packed_or_not(receiver: Receiver) -> None:
-    said = {"words": "åäö" * 1000}
-    packed = gzip.compress(json.dumps(said).encode())
+def test_plugin_reads_compressed_and_plain_responses_up_to_the_limit(receiver: Receiver) -> None:
+    posted_body = {"words": "åäö" * 1000}
+    packed = gzip.compress(json.dumps(posted_body).encode())
     receiver.answer = lambda _: Answer(200, (("content-encoding", "gzip"), ("set-cookie", "a=b")), packed)
     load_apprise()
     import requests
 
     with sandboxed(create_sandbox(True)) as sandbox:
         answer = requests.post(receiver.url, timeout=10)
-        assert answer.json() == said
+        assert answer.json() == posted_body
         assert answer.cookies["a"] == "b"
         receiver.answer = lambda _: Answer(200, (), b"x" * 2 * MEGABYTE)
         assert len(requests.post(receiver.url, timeout=10).content) == MEGABYTE
@@ -228,7 +230,7 @@ def test_a_plugin_reads_what_was_answered_packed_or_not(receiver: Receiver) -> N
     ],
 )
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # sockets that a plugin leaves open
-async def test_addresses_inside_are_not_reached(address: str) -> None:
+async def test_private_addresses_are_not_connected_to(address: str) -> None:
     channel = AppriseChannel(seconds=20)
     with pytest.raises(Undeliverable, match="is not a public address"):
         await channel.send(message(address))
@@ -244,12 +246,12 @@ async def test_a_service_that_closes_the_connection_without_a_response_is_uncert
     assert len(receiver.posted) == 1
 
 
-async def test_a_service_that_cannot_be_reached_has_not_been_sent_to(channel: AppriseChannel) -> None:
+async def test_unreachable_service_is_reported_as_not_sent(channel: AppriseChannel) -> None:
     with pytest.raises(NotSent, match="not accepted"):
         await channel.send(message("json://127.0.0.1:9/"))
 
 
-async def test_redirects_are_not_followed_whatever_the_address_says(
+async def test_redirects_are_not_followed_even_if_the_url_asks_for_it(
     channel: AppriseChannel, receiver: Receiver
 ) -> None:
     receiver.answer = lambda _: Answer(307, (("location", receiver.url),))
@@ -258,7 +260,7 @@ async def test_redirects_are_not_followed_whatever_the_address_says(
     assert len(receiver.posted) == 1
 
 
-async def test_a_name_is_judged_by_where_it_leads(receiver: Receiver) -> None:
+async def test_host_name_is_refused_by_the_address_it_resolves_to(receiver: Receiver) -> None:
     channel = AppriseChannel(seconds=20)
     channel.new_sandbox = lambda: PluginSandbox(lambda host: host == "127.0.0.2")
     with pytest.raises(Undeliverable, match=r"it resolves to 127\.0\.0\.1, which is not a public address"):
@@ -268,7 +270,7 @@ async def test_a_name_is_judged_by_where_it_leads(receiver: Receiver) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["syslog", "dbus", "kde", "gnome", "glib", "macosx", "windows", "blink1"])
-async def test_services_of_this_machine_are_refused(scheme: str, channel: AppriseChannel) -> None:
+async def test_local_desktop_and_log_services_are_refused(scheme: str, channel: AppriseChannel) -> None:
     with pytest.raises(InvalidArgument, match=f"{scheme}://...: it notifies the desktop or system log"):
         validate_address(f"{scheme}://", allow_private=True)
     with pytest.raises(Undeliverable, match="it notifies the desktop or system log"):
@@ -302,7 +304,7 @@ def test_sandboxed_code_reads_no_file_and_starts_no_program(tmp_path: Path) -> N
         ("json://example.com/hook", "json://example.com/hook"),
     ],
 )
-def test_an_address_that_can_work_is_kept(address: str, kept: str) -> None:
+def test_valid_apprise_url_is_accepted(address: str, kept: str) -> None:
     assert validate_address(address) == kept
 
 
@@ -322,14 +324,14 @@ def test_an_address_that_can_work_is_kept(address: str, kept: str) -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # half-made attachments of apprise
-def test_an_address_that_cannot_is_refused_and_never_repeated(address: str, words: str, logged: StringIO) -> None:
+def test_invalid_apprise_url_is_refused_without_being_shown(address: str, words: str, logged: StringIO) -> None:
     with pytest.raises(InvalidArgument, match=words) as refusal:
         validate_address(address)
     assert "hunter2" not in str(refusal.value)
     assert "hunter2" not in logged.getvalue()
 
 
-async def test_an_address_in_use_is_not_logged_however_much_is_asked_for(
+async def test_apprise_url_in_use_is_not_logged_even_at_debug_level(
     channel: AppriseChannel, receiver: Receiver
 ) -> None:
     receiver.answer = lambda _: Answer(200, (("nonsense", "\r\nthis is no header, and a library says so\r\n"),))
@@ -339,21 +341,21 @@ async def test_an_address_in_use_is_not_logged_however_much_is_asked_for(
     assert "hunter2" not in lines.getvalue()
 
 
-def test_a_person_does_not_show_it() -> None:
+def test_user_representation_does_not_contain_the_apprise_url() -> None:
     assert "hunter2" not in repr(Contact("anna", apprise_url="json://hunter2"))
 
 
 # With the sender ------------------------------------------------------------------------------------------------------
 
 
-async def test_messages_go_out_by_apprise(
+async def test_sender_delivers_messages_by_apprise(
     messages: MessageActions, dsn: str, receiver: Receiver, channel: AppriseChannel
 ) -> None:
     for uid in ("anna", "bo", "cy"):
         messages.add_user(uid)
-    asked = 'insert into "user".apprise_addresses (user_id, url) select id, %s from "user".users where uid = %s'
-    messages.admin.execute(asked, [at(receiver, "json", "hunter2"), "anna"])
-    messages.admin.execute(asked, ["nonsense://hunter2", "cy"])
+    query = 'insert into "user".apprise_addresses (user_id, url) select id, %s from "user".users where uid = %s'
+    messages.admin.execute(query, [at(receiver, "json", "hunter2"), "anna"])
+    messages.admin.execute(query, ["nonsense://hunter2", "cy"])
     messages.create("först", "sedan", channel="apprise")
     messages.create("for nobody", to="bo", channel="apprise")
     messages.create("nowhere", to="cy", channel="apprise")

@@ -6,7 +6,7 @@ from duly.outbox.channel import OutboundMessage
 from duly.outbox.channels.console import ConsoleChannel
 
 
-async def test_a_reminder_shows_its_buttons_and_the_commands_that_answer() -> None:
+async def test_reminder_is_printed_with_its_buttons_and_answer_commands() -> None:
     out = io.StringIO()
     payload = {
         "run": 7,
@@ -28,7 +28,7 @@ async def test_a_reminder_shows_its_buttons_and_the_commands_that_answer() -> No
     )
 
 
-async def test_a_message_without_words_says_that_there_is_one_and_not_how_it_is_stored() -> None:
+async def test_message_without_a_text_is_announced_without_its_stored_payload() -> None:
     out = io.StringIO()
     await ConsoleChannel(out).send(
         OutboundMessage("m1", "console", "anna", "post.released", {"postId": "p"}, "2026-11-16T10:00:00Z")
@@ -36,7 +36,7 @@ async def test_a_message_without_words_says_that_there_is_one_and_not_how_it_is_
     assert out.getvalue().splitlines()[1:] == ["    There is news for you: post.released."]
 
 
-async def test_nothing_in_a_message_steers_the_terminal() -> None:
+async def test_control_characters_in_a_message_are_replaced() -> None:
     out = io.StringIO()
     await ConsoleChannel(out).send(
         OutboundMessage("m1", "console", "anna", "x", {"text": "a\x1b[2Jb\rc\x07"}, "2026-11-16T10:00:00Z")

@@ -6,9 +6,9 @@ The outbox itself is one of the tables of `tests/fast/lease`.
 import pytest
 
 from tests.fast.lease.test_lease import Admin
-from tests.support.conformance.everywhere import *  # noqa: F403
-from tests.support.conformance.noted import *  # noqa: F403
+from tests.support.conformance.every_table import *  # noqa: F403
 from tests.support.conformance.tables import NOTIFICATION, MessageShape
+from tests.support.conformance.with_note import *  # noqa: F403
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def call(admin: Admin) -> None:
     admin.execute("update duly.outbox set called_at = duly.clock()")
 
 
-def test_a_message_waits_with_an_id_and_is_due_at_once(admin: Admin) -> None:
+def test_new_message_is_pending_and_due_at_once(admin: Admin) -> None:
     key = create_message(admin)
     assert only_message(admin, "id", "status", "starts", "revision") == (key, "pending", 0, 1)
     assert only_message(admin, "called_at", "sent_at", "receipt", "last_error") == (None,) * 4
@@ -76,7 +76,7 @@ def test_a_message_waits_with_an_id_and_is_due_at_once(admin: Admin) -> None:
     assert due.fetchone() == (True,)
 
 
-def test_a_transaction_that_is_tried_again_writes_one_message(admin: Admin) -> None:
+def test_dedupe_key_prevents_a_second_message_of_a_retried_transaction(admin: Admin) -> None:
     create_message(admin, dedupe_key="run-7/reminder-1")
     with pytest.raises(psycopg.errors.UniqueViolation, match="uq_outbox__dedupe_key"):
         create_message(admin, dedupe_key="run-7/reminder-1")
@@ -116,7 +116,9 @@ def test_a_transaction_that_is_tried_again_writes_one_message(admin: Admin) -> N
         ("ck_outbox__years_2000_to_2200", {"created_at": "-infinity"}),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(constraint: str, columns: dict[str, object], admin: Admin) -> None:
+def test_invalid_message_violates_the_named_constraint(
+    constraint: str, columns: dict[str, object], admin: Admin
+) -> None:
     with pytest.raises(psycopg.errors.CheckViolation) as refusal:
         create_message(admin, **columns)
     assert refusal.value.diag.constraint_name == constraint
@@ -133,11 +135,11 @@ def test_what_makes_no_sense_is_refused_by_name(constraint: str, columns: dict[s
         {"dedupe_key": "x" * 512},
     ],
 )
-def test_what_is_just_within_bounds_is_accepted(columns: dict[str, object], admin: Admin) -> None:
+def test_message_at_the_limits_is_accepted(columns: dict[str, object], admin: Admin) -> None:
     create_message(admin, **columns)
 
 
-async def test_sending_is_noted_by_the_database(admin: Admin) -> None:
+async def test_sent_at_is_set_by_the_database(admin: Admin) -> None:
     create_message(admin)
     lease = await claim_message(admin)
     call(admin)
@@ -151,14 +153,14 @@ async def test_sending_is_noted_by_the_database(admin: Admin) -> None:
     assert admin.execute("select sent_at between called_at and duly.clock() from duly.outbox").fetchone() == (True,)
 
 
-async def test_a_time_of_sending_that_a_caller_invents_is_ignored(admin: Admin) -> None:
+async def test_sent_at_given_by_the_caller_is_ignored(admin: Admin) -> None:
     create_message(admin)
     lease = await claim_message(admin)
     await settle_message(admin, lease, "sent", sent_at="2001-01-01T00:00Z")
     assert admin.execute("select sent_at > created_at from duly.outbox").fetchone() == (True,)
 
 
-async def test_a_message_that_turns_out_to_have_arrived_was_sent_when_it_was_called(admin: Admin) -> None:
+async def test_sent_at_of_a_resolved_uncertain_message_is_its_called_at(admin: Admin) -> None:
     create_message(admin)
     lease = await claim_message(admin)
     call(admin)
@@ -168,7 +170,7 @@ async def test_a_message_that_turns_out_to_have_arrived_was_sent_when_it_was_cal
     assert admin.execute("select sent_at = called_at from duly.outbox").fetchone() == (True,)
 
 
-async def test_a_message_whose_transport_was_called_cannot_wait_as_though_it_was_not(admin: Admin) -> None:
+async def test_message_whose_transport_was_called_cannot_return_to_pending(admin: Admin) -> None:
     """A sweep that knows nothing of calls is refused: never is anything sent twice by accident."""
     create_message(admin)
     await claim_message(admin)
@@ -183,7 +185,7 @@ async def test_a_message_whose_transport_was_called_cannot_wait_as_though_it_was
     assert only_message(admin, "status") == ("sending",)
 
 
-async def test_a_lapsed_message_is_uncertain_if_it_was_called_and_waits_again_if_not(admin: Admin) -> None:
+async def test_expired_message_is_uncertain_if_called_and_otherwise_pending(admin: Admin) -> None:
     """The shape of the sender's own sweep: the row itself says what is known."""
     called, other = create_message(admin), create_message(admin)
     async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as worker:
@@ -199,14 +201,14 @@ async def test_a_lapsed_message_is_uncertain_if_it_was_called_and_waits_again_if
     assert dict(rows) == {called: "uncertain", other: "pending"}
 
 
-async def test_a_message_that_was_never_called_is_not_uncertain(admin: Admin) -> None:
+async def test_message_that_was_not_called_cannot_become_uncertain(admin: Admin) -> None:
     create_message(admin)
     lease = await claim_message(admin)
     with pytest.raises(psycopg.errors.CheckViolation, match="ck_outbox__called_at"):
         await settle_message(admin, lease, "uncertain")
 
 
-async def test_the_log_tells_who_sent_it_how_often_and_what_went_wrong(admin: Admin) -> None:
+async def test_transition_log_records_sender_starts_and_error(admin: Admin) -> None:
     key = create_message(admin)
     first = await claim_message(admin)
     await settle_message(admin, first, "pending", last_error="503")
@@ -235,13 +237,13 @@ async def test_the_log_tells_who_sent_it_how_often_and_what_went_wrong(admin: Ad
         (Names().readonly, {"select"}),
     ],
 )
-def test_each_role_has_the_rights_it_needs_and_none_may_delete(role: str, rights: set[str], admin: Admin) -> None:
-    asked = "select has_table_privilege(%s, 'duly.outbox', %s)"
+def test_each_role_has_exactly_its_privileges_and_none_may_delete(role: str, rights: set[str], admin: Admin) -> None:
+    query = "select has_table_privilege(%s, 'duly.outbox', %s)"
     every = ("select", "insert", "update", "delete", "truncate", "references", "trigger")
-    assert {right for right in every if admin.execute(asked, [role, right]).fetchone() == (True,)} == rights
+    assert {right for right in every if admin.execute(query, [role, right]).fetchone() == (True,)} == rights
 
 
-def test_a_domain_under_the_role_of_the_api_writes_its_message_in_its_own_transaction(admin: Admin) -> None:
+def test_api_role_creates_messages_in_its_own_transaction(admin: Admin) -> None:
     with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api)) as api:
         create_message(api)
         api.rollback()

@@ -36,7 +36,7 @@ async def call(messages: MessageActions, leases: list[Lease]) -> None:
     assert await repository.mark_called(messages.worker, OUTBOX, leases) == {lease.claim for lease in leases}
 
 
-async def test_a_new_message_wakes_the_sender(messages: MessageActions, dsn: str) -> None:
+async def test_new_message_notifies_the_sender(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
     asleep = replace(TUNING, poll_seconds=3600)
     messages.add_user()
@@ -51,7 +51,7 @@ async def test_a_new_message_wakes_the_sender(messages: MessageActions, dsn: str
     assert channel.words() == ["first", "second"]
 
 
-async def test_what_is_due_is_sent_and_says_so(messages: MessageActions, dsn: str) -> None:
+async def test_due_messages_are_sent_and_logged(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
     messages.add_user()
     (key,) = messages.create("hello")
@@ -74,7 +74,7 @@ async def test_what_is_due_is_sent_and_says_so(messages: MessageActions, dsn: st
     assert path == [("pending", False), ("sending", True), ("sent", True)]
 
 
-async def test_a_message_that_was_not_sent_is_tried_again_under_the_same_id(messages: MessageActions, dsn: str) -> None:
+async def test_unsent_message_is_retried_with_the_same_id(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
     channel.act = lambda _: NotSent("busy") if len(channel.tries) < 3 else None
     (key,) = messages.create("hello")
@@ -85,7 +85,7 @@ async def test_a_message_that_was_not_sent_is_tried_again_under_the_same_id(mess
     assert messages.columns("starts", "last_error") == [(3, None)]
 
 
-async def test_what_is_tried_too_often_fails_with_its_last_error(messages: MessageActions, dsn: str) -> None:
+async def test_message_fails_after_max_starts_with_its_last_error(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
     channel.act = lambda _: NotSent("out of order")
     messages.create("hello")
@@ -94,7 +94,7 @@ async def test_what_is_tried_too_often_fails_with_its_last_error(messages: Messa
     assert messages.columns("starts", "last_error") == [(3, "out of order")]
 
 
-async def test_any_other_error_is_tried_again_too(messages: MessageActions, dsn: str) -> None:
+async def test_unexpected_error_is_retried(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
     channel.act = lambda _: ZeroDivisionError("oops") if len(channel.tries) < 2 else None
     messages.create("hello")
@@ -103,7 +103,7 @@ async def test_any_other_error_is_tried_again_too(messages: MessageActions, dsn:
     assert len(channel.tries) == 2
 
 
-async def test_what_will_never_work_fails_at_once(messages: MessageActions, dsn: str) -> None:
+async def test_undeliverable_message_fails_at_once(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
     channel.act = lambda _: Undeliverable("no such person")
     messages.create("hello")
@@ -112,7 +112,7 @@ async def test_what_will_never_work_fails_at_once(messages: MessageActions, dsn:
     assert messages.columns("starts", "last_error") == [(1, "no such person")]
 
 
-async def test_the_other_side_says_how_long_to_wait(messages: MessageActions, dsn: str) -> None:
+async def test_retry_after_of_the_service_sets_the_delay(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
     channel.act = lambda _: NotSent("slow down", retry_after=120.0) if len(channel.tries) < 2 else None
     messages.create("hello")
@@ -141,7 +141,7 @@ async def test_a_retried_message_is_not_overtaken_and_delays_no_other_recipient(
     assert messages.columns("starts")[1:3] == [1, 1]  # waiting is nobody's fault
 
 
-async def test_a_blocked_recipient_is_not_scanned_again_and_again(messages: MessageActions, dsn: str) -> None:
+async def test_messages_of_a_blocked_recipient_are_postponed(messages: MessageActions, dsn: str) -> None:
     messages.create(*(f"a{nth}" for nth in range(700)), to="anna")
     messages.create("b", to="bo")
     messages.admin.execute(
@@ -152,15 +152,15 @@ async def test_a_blocked_recipient_is_not_scanned_again_and_again(messages: Mess
         "update duly.outbox set status = 'pending', lease_owner = null, lease_expires_at = null,"
         " due_at = duly.clock() + interval '10 min' where payload ->> 'word' = 'a0'"
     )
-    held = await messages.claim("test", limit=10)
-    assert [lease.row["payload"]["word"] for lease in held] == ["b"]
+    claimed = await messages.claim("test", limit=10)
+    assert [lease.row["payload"]["word"] for lease in claimed] == ["b"]
     soon = messages.admin.execute(
         "select count(*) from duly.outbox where recipient = 'anna' and due_at < duly.clock() + interval '9 min'"
     ).fetchone()
     assert soon == (0,)
 
 
-async def test_a_message_that_is_due_later_does_not_delay_others(messages: MessageActions, dsn: str) -> None:
+async def test_message_due_later_does_not_delay_others(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
     messages.create("after quiet hours", due="duly.clock() + interval '1 hour'")
     messages.create("now")
@@ -211,7 +211,7 @@ async def test_a_message_whose_sender_died_after_the_call_is_uncertain(messages:
     assert messages.columns("last_error")[0] == "lease expired: the sender stopped after it had called the transport"
 
 
-async def test_where_the_other_side_can_tell_it_is_sent_again_under_the_same_id(
+async def test_uncertain_message_is_resent_with_the_same_id_under_policy_resend(
     messages: MessageActions, dsn: str
 ) -> None:
     channel = ScriptedChannel(uncertain_policy=UncertainPolicy.RESEND)
@@ -224,7 +224,7 @@ async def test_where_the_other_side_can_tell_it_is_sent_again_under_the_same_id(
     assert messages.path(key) == ["pending", "sending", "uncertain", "pending", "sending", "sent"]
 
 
-async def test_a_channel_may_say_that_it_does_not_know(messages: MessageActions, dsn: str) -> None:
+async def test_outcome_unknown_makes_the_message_uncertain(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel(uncertain_policy=UncertainPolicy.MANUAL)
     channel.act = lambda _: OutcomeUnknown("the line went dead")
     messages.create("hello")
@@ -233,9 +233,7 @@ async def test_a_channel_may_say_that_it_does_not_know(messages: MessageActions,
     assert messages.columns("last_error") == ["the line went dead"]
 
 
-async def test_a_send_that_takes_too_long_is_uncertain_where_the_other_side_cannot_tell(
-    messages: MessageActions, dsn: str
-) -> None:
+async def test_send_timeout_makes_the_message_uncertain_under_policy_manual(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel(uncertain_policy=UncertainPolicy.MANUAL)
     channel.act = lambda _: asyncio.Event().wait()
     messages.create("hello")
@@ -243,7 +241,7 @@ async def test_a_send_that_takes_too_long_is_uncertain_where_the_other_side_cann
         await messages.until(lambda: messages.columns("status") == ["uncertain"])
 
 
-async def test_a_sender_that_lost_its_lease_calls_no_transport(messages: MessageActions, dsn: str) -> None:
+async def test_sender_without_a_valid_lease_cannot_mark_a_message_called(messages: MessageActions, dsn: str) -> None:
     messages.create("hello")
     (lease,) = await messages.claim("test")
     messages.advance_clock(LEASE + 1)
@@ -251,7 +249,7 @@ async def test_a_sender_that_lost_its_lease_calls_no_transport(messages: Message
     assert messages.columns("status", "called_at is null") == [("sending", True)]
 
 
-async def test_a_sender_that_must_go_hands_back_what_it_has_not_sent(messages: MessageActions, dsn: str) -> None:
+async def test_stopping_sender_releases_messages_that_it_has_not_sent(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
     gate = asyncio.Event()
     channel.act = lambda _: gate.wait()
@@ -268,7 +266,7 @@ async def test_a_sender_that_must_go_hands_back_what_it_has_not_sent(messages: M
     assert again.words() == ["a1", "a2"]
 
 
-async def test_what_ended_long_ago_leaves_with_its_history(messages: MessageActions, dsn: str) -> None:
+async def test_old_finished_messages_are_deleted_with_their_history(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
     messages.create("old")
     async with working(dsn, send_work(channel)):
@@ -308,7 +306,7 @@ def statuses(messages: MessageActions) -> list[str]:
     return [status for (status,) in notifications(messages, "status")]
 
 
-async def test_notifications_are_sent_in_place(messages: MessageActions, dsn: str) -> None:
+async def test_notifications_are_sent_from_their_own_table(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel("telegram")
     create_notifications(messages, "n1", "n2")
     async with working(dsn, send_work(channel, table=notification_table())):
@@ -320,9 +318,7 @@ async def test_notifications_are_sent_in_place(messages: MessageActions, dsn: st
     assert notifications(messages, "delivery", "sent_at is not null", "starts") == [("sent", True, 1)] * 2
 
 
-async def test_the_contracts_statuses_keep_their_meaning_for_another_program(
-    messages: MessageActions, dsn: str
-) -> None:
+async def test_statuses_written_by_another_program_are_respected(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel("telegram")
     create_notifications(messages, "n1", "n2", "n3")
     messages.admin.execute(
@@ -347,7 +343,7 @@ GRANTS_OF_ANOTHER_SENDER = (  # as docs/delivery.md has them
 )
 
 
-def test_another_program_delivers_with_the_grants_that_the_docs_name(messages: MessageActions, worker_id: str) -> None:
+def test_documented_grants_suffice_for_another_sender(messages: MessageActions, worker_id: str) -> None:
     page = " ".join((ROOT / "docs" / "delivery.md").read_text().split())
     assert all(grant.format("csharp") in page for grant in GRANTS_OF_ANOTHER_SENDER)
     create_notifications(messages, "n1", "n2")
@@ -371,7 +367,7 @@ def test_another_program_delivers_with_the_grants_that_the_docs_name(messages: M
         messages.admin.execute(f"drop role {login}".encode())
 
 
-async def test_a_notification_that_fails_says_so_in_both_places(messages: MessageActions, dsn: str) -> None:
+async def test_failed_notification_sets_delivery_and_status(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel("telegram")
     channel.act = lambda _: Undeliverable("blocked by the person")
     create_notifications(messages, "n1")
@@ -380,7 +376,7 @@ async def test_a_notification_that_fails_says_so_in_both_places(messages: Messag
     assert notifications(messages, "delivery", "last_error", "sent_at") == [("failed", "blocked by the person", None)]
 
 
-async def test_a_channel_that_is_off_leaves_its_messages_to_others(messages: MessageActions, dsn: str) -> None:
+async def test_messages_of_a_disabled_channel_stay_pending(messages: MessageActions, dsn: str) -> None:
     messages.create("mine", channel="test")
     messages.create("theirs", channel="telegram")
     channel = ScriptedChannel()
@@ -389,7 +385,7 @@ async def test_a_channel_that_is_off_leaves_its_messages_to_others(messages: Mes
     assert messages.columns("status", "starts") == [("sent", 1), ("pending", 0)]
 
 
-async def test_a_backends_own_notifications_are_left_alone(messages: MessageActions, dsn: str) -> None:
+async def test_notifications_table_of_another_backend_is_left_alone(messages: MessageActions, dsn: str) -> None:
     messages.admin.execute("create schema theirs")
     messages.admin.execute("create table theirs.schedule_notification (notification_id text primary key, status text)")
     messages.admin.execute("grant usage on schema theirs to duly_worker")
@@ -402,7 +398,7 @@ async def test_a_backends_own_notifications_are_left_alone(messages: MessageActi
 # What people do -------------------------------------------------------------------------------------------------------
 
 
-async def test_people_send_again_and_say_what_arrived(messages: MessageActions, dsn: str) -> None:
+async def test_operator_can_resend_and_resolve_messages(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel(uncertain_policy=UncertainPolicy.MANUAL)
     failed, lost, other = (
         messages.create("failed", to="a") + messages.create("lost", to="b") + messages.create("other", to="c")
@@ -436,21 +432,21 @@ async def test_people_send_again_and_say_what_arrived(messages: MessageActions, 
     assert [message.id for message in channel.sent] == [failed]
 
 
-def test_channels_are_switched_off_by_a_setting() -> None:
+def test_setting_disables_channels() -> None:
     assert set(build_channels(Settings())) == {"apprise", "console", "webhook"}
     assert set(build_channels(Settings(DULY_SENDER_OFF="telegram,webhook"))) == {"apprise", "console"}  # type: ignore[call-arg]
 
 
-def test_a_program_of_yours_sends_by_the_statements_of_the_page(messages: MessageActions, dsn: str) -> None:
+def test_documented_statements_claim_and_settle_messages(messages: MessageActions, dsn: str) -> None:
     (page,) = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "delivery.md").read_text(), re.DOTALL)
     take, settle = (each.replace("$1", "%s").replace("$2", "%s").encode() for each in page.split("\n\n"))
     messages.create("first", "second", channel="webhook")
     with psycopg.connect(dsn, autocommit=True) as mailer:
         with pytest.raises(psycopg.Error, match="cannot go from pending to sent"):
             mailer.execute("update duly.outbox set status = 'sent'")
-        taken = [mailer.execute(take).fetchone() for _ in range(3)]
-        assert [each and each[3]["word"] for each in taken] == ["first", "second", None]
-        for each in taken[:2]:
+        claimed_rows = [mailer.execute(take).fetchone() for _ in range(3)]
+        assert [each and each[3]["word"] for each in claimed_rows] == ["first", "second", None]
+        for each in claimed_rows[:2]:
             assert each
             assert mailer.execute(settle, each[:2]).rowcount == 1
             assert mailer.execute(settle, each[:2]).rowcount == 0

@@ -40,7 +40,7 @@ def message(telegram_id: int | None = 42, **payload: object) -> OutboundMessage:
     )
 
 
-async def test_a_message_arrives_with_its_buttons_and_its_number_is_the_receipt(
+async def test_message_is_sent_with_buttons_and_its_id_is_the_receipt(
     channel: Telegram, telegram: FakeTelegram
 ) -> None:
     anna = telegram.person(42)
@@ -52,7 +52,7 @@ async def test_a_message_arrives_with_its_buttons_and_its_number_is_the_receipt(
     assert button["callback_data"].startswith("1:1794837780:complete.")
 
 
-async def test_a_requested_wait_is_respected(channel: Telegram, telegram: FakeTelegram) -> None:
+async def test_retry_after_of_telegram_is_respected(channel: Telegram, telegram: FakeTelegram) -> None:
     telegram.person(42)
     telegram.rate_limit(17)
     with pytest.raises(NotSent, match="Too Many Requests") as refusal:
@@ -61,18 +61,16 @@ async def test_a_requested_wait_is_respected(channel: Telegram, telegram: FakeTe
 
 
 @pytest.mark.parametrize("how", ["blocked", "no such chat", "never wrote", "no id"])
-async def test_who_cannot_be_written_to_is_never_tried_again(
-    how: str, channel: Telegram, telegram: FakeTelegram
-) -> None:
+async def test_unreachable_recipient_is_undeliverable(how: str, channel: Telegram, telegram: FakeTelegram) -> None:
     telegram.person(42).block()
     telegram.person(44, has_started=False)
-    to, words = {
+    to, expected_text = {
         "blocked": (42, "blocked by the user"),
         "no such chat": (43, "chat not found"),
         "never wrote": (44, "can't initiate"),
         "no id": (None, "duly users link anna"),
     }[how]
-    with pytest.raises(Undeliverable, match=words):
+    with pytest.raises(Undeliverable, match=expected_text):
         await channel.send(message(to))
 
 
@@ -98,7 +96,7 @@ async def test_a_gateway_error_without_a_description_is_retried(
     assert anna.texts() == ["Rent"]
 
 
-async def test_an_unreachable_server_is_retried_and_the_token_stays_secret(telegram: FakeTelegram) -> None:
+async def test_unreachable_server_is_retried_and_the_token_is_not_shown(telegram: FakeTelegram) -> None:
     channel = Telegram(TOKEN, "http://127.0.0.1:9", seconds=2)
     with pytest.raises(NotSent) as refusal:
         await channel.send(message())
@@ -106,7 +104,7 @@ async def test_an_unreachable_server_is_retried_and_the_token_stays_secret(teleg
     assert TOKEN.partition(":")[2] not in str(refusal.value)
 
 
-async def test_a_key_that_does_not_fit_is_refused_before_it_is_sent(channel: Telegram, telegram: FakeTelegram) -> None:
+async def test_overlong_button_key_is_refused_before_sending(channel: Telegram, telegram: FakeTelegram) -> None:
     telegram.person(42)
     with pytest.raises(Undeliverable, match="at most 47 bytes"):
         await channel.send(message(buttons=[{"label": "x", "key": "k" * 48}]))
@@ -114,7 +112,7 @@ async def test_a_key_that_does_not_fit_is_refused_before_it_is_sent(channel: Tel
 
 
 @pytest.mark.parametrize("text", ["x" * 5000, "你" * 5000, "😀" * 3000])
-async def test_a_text_that_is_too_long_is_cut(text: str, channel: Telegram, telegram: FakeTelegram) -> None:
+async def test_overlong_text_is_truncated(text: str, channel: Telegram, telegram: FakeTelegram) -> None:
     anna = telegram.person(42)
     await channel.send(message(text=text))
     (arrived,) = anna.texts()
@@ -122,11 +120,11 @@ async def test_a_text_that_is_too_long_is_cut(text: str, channel: Telegram, tele
     assert len(arrived.encode("utf-16-le")) // 2 in (MAX_TEXT_LENGTH, MAX_TEXT_LENGTH - 1)
 
 
-def test_a_text_that_fits_is_left_alone() -> None:
+def test_text_within_the_limit_is_unchanged() -> None:
     assert truncate("😀" * 2048) == "😀" * 2048
 
 
-async def test_the_sender_settles_what_telegram_answered(
+async def test_sender_settles_messages_by_the_response_of_telegram(
     messages: MessageActions, dsn: str, telegram: FakeTelegram
 ) -> None:
     messages.add_user()
@@ -143,25 +141,25 @@ async def test_the_sender_settles_what_telegram_answered(
     assert "blocked by the user" in messages.columns("last_error")[1]
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 @pytest.mark.parametrize("uid", ["anna", "43", None])
-async def test_messages_about_days_go_to_the_telegram_id_they_are_kept_under(
+async def test_messages_about_days_go_to_the_telegram_id_of_their_user(
     uid: str | None, messages: MessageActions, dsn: str, telegram: FakeTelegram
 ) -> None:
     """Whatever people are called: a uid may look like somebody else's Telegram id."""
     if uid:
         messages.add_user(uid)
         messages.admin.execute('update "user".users set telegram_id = 42')
-    someone = telegram.person(43 if uid == "43" else 42)
+    recipient = telegram.person(43 if uid == "43" else 42)
     telegram.person(42)
-    messages.admin.execute(NOTIFICATION.encode(), {"user": someone.id})
+    messages.admin.execute(NOTIFICATION.encode(), {"user": recipient.id})
     async with working(dsn, send_work(Telegram(TOKEN, telegram.url, seconds=5), table=notification_table())):
         delivery = "select delivery from schedule_ingest.schedule_notification"
         await messages.until(lambda: messages.values(delivery) == ["sent"])
-    assert someone.texts() == ["New shift on 2026-02-10."]
+    assert recipient.texts() == ["New shift on 2026-02-10."]
 
 
-def test_with_a_token_there_is_telegram_and_without_there_is_not() -> None:
+def test_telegram_channel_exists_only_with_a_token() -> None:
     assert "telegram" not in build_channels(Settings())
     given = Settings(TELEGRAM_BOT_TOKEN=TOKEN)  # type: ignore[call-arg]
     assert build_channels(given)["telegram"].name == "telegram"

@@ -12,7 +12,7 @@ from duly.db.location import Database
 from duly.outbox.sender import SendWork
 from duly.outbox.states import OUTBOX, MessageTable, notification_table
 from duly.settings import Settings
-from tests.fast.verify.test_doctor import look
+from tests.fast.verify.test_doctor import run_check
 from tests.support.actions import working
 from tests.support.bot_api import TOKEN
 from tests.support.outbox.actions import MessageActions, ScriptedChannel, send_work
@@ -67,20 +67,20 @@ def without_token(table: MessageTable = OUTBOX) -> SendWork:
 # What the settings say -------------------------------------------------------------------------------------------
 
 
-def test_without_a_token_there_is_no_telegram_and_the_missing_setting_is_named() -> None:
+def test_without_a_token_telegram_is_reported_with_its_missing_setting() -> None:
     assert set(build_channels(settings())) == {"apprise", "console", "webhook"}
     assert list_waiting_channels(settings()) == MISSING
     assert list_console_channels(settings()) == {}
     assert list_waiting_channels(settings(TELEGRAM_BOT_TOKEN=TOKEN)) == {}
 
 
-def test_a_channel_that_is_off_is_not_missing_but_left_to_another_program() -> None:
+def test_disabled_channel_is_not_reported_as_unconfigured() -> None:
     assert list_waiting_channels(settings(DULY_SENDER_OFF="telegram")) == {}
     off = settings(DULY_SENDER_OFF="telegram", DULY_TELEGRAM_ON_CONSOLE="true")
     assert list_console_channels(off) == {}
 
 
-def test_by_a_setting_the_console_takes_what_is_meant_for_telegram() -> None:
+def test_setting_redirects_telegram_messages_to_the_console() -> None:
     given = settings(DULY_TELEGRAM_ON_CONSOLE="true")
     assert (list_waiting_channels(given), list_console_channels(given)) == ({}, MISSING)
     with_token = settings(DULY_TELEGRAM_ON_CONSOLE="true", TELEGRAM_BOT_TOKEN=TOKEN)
@@ -102,7 +102,7 @@ def test_up_turns_the_console_on_for_telegram_on_the_embedded_server_only(
         assert worker.environment.get("DULY_TELEGRAM_ON_CONSOLE") == ("false" if is_embedded else None)
 
 
-def test_both_senders_of_a_worker_know_what_is_missing() -> None:
+def test_both_senders_of_a_worker_get_the_unconfigured_channels() -> None:
     works = build_works(settings(DATABASE_URL="host=unused"), ["outbox", "notifications"])
     assert [each.unconfigured for each in works if isinstance(each, SendWork)] == [MISSING, MISSING]
 
@@ -111,7 +111,7 @@ def test_both_senders_of_a_worker_know_what_is_missing() -> None:
 
 
 @pytest.mark.parametrize(("table", "state"), TABLES)
-async def test_a_message_without_its_channel_waits_and_says_why(
+async def test_message_of_an_unconfigured_channel_waits_with_the_reason(
     table: MessageTable, state: str, messages: MessageActions, dsn: str
 ) -> None:
     create(messages, table)
@@ -137,7 +137,7 @@ async def test_a_worker_without_a_token_never_marks_a_telegram_message_sent(mess
 
 
 @pytest.mark.parametrize(("table", "state"), TABLES)
-async def test_it_is_sent_when_there_is_a_token(
+async def test_waiting_message_is_sent_once_a_token_is_set(
     table: MessageTable, state: str, messages: MessageActions, dsn: str
 ) -> None:
     create(messages, table)
@@ -149,7 +149,7 @@ async def test_it_is_sent_when_there_is_a_token(
 
 
 @pytest.mark.parametrize(("table", "state"), TABLES)
-async def test_after_seven_days_it_is_failed_as_channel_not_configured(
+async def test_message_of_an_unconfigured_channel_fails_after_seven_days(
     table: MessageTable, state: str, messages: MessageActions
 ) -> None:
     create(messages, table)
@@ -166,7 +166,7 @@ async def test_after_seven_days_it_is_failed_as_channel_not_configured(
     assert await sweep(messages, work) == 0
 
 
-async def test_a_channel_that_is_off_waits_for_longer_than_seven_days(messages: MessageActions) -> None:
+async def test_message_of_a_disabled_channel_does_not_fail_after_seven_days(messages: MessageActions) -> None:
     create(messages, OUTBOX)
     messages.advance_clock(days=30)
     assert await sweep(messages, send_work(ScriptedChannel("console"))) == 0
@@ -174,7 +174,7 @@ async def test_a_channel_that_is_off_waits_for_longer_than_seven_days(messages: 
 
 
 @pytest.mark.parametrize(("table", "state"), TABLES)
-async def test_by_the_console_instead_it_is_sent_and_the_row_says_so(
+async def test_console_fallback_sends_the_message_and_records_it(
     table: MessageTable, state: str, messages: MessageActions, dsn: str
 ) -> None:
     create(messages, table)
@@ -193,16 +193,18 @@ async def test_by_the_console_instead_it_is_sent_and_the_row_says_so(
 
 
 @pytest.mark.parametrize(("table", "state"), TABLES)
-def test_doctor_says_how_many_wait_for_a_token(table: MessageTable, state: str, messages: MessageActions) -> None:
+def test_doctor_counts_messages_that_wait_for_a_token(
+    table: MessageTable, state: str, messages: MessageActions
+) -> None:
     create(messages, table)
     messages.advance_clock(minutes=1)
-    found = look("messages", messages.admin.info.dsn)
+    found = run_check("messages", messages.admin.info.dsn)
     about = "" if table.is_outbox else "about days "
     assert found.found == f"1 {about}wait for telegram: {NO_TOKEN}"
     assert found.fix == "set TELEGRAM_BOT_TOKEN, or DULY_TELEGRAM_ON_CONSOLE=true; after 7 days they fail"
     messages.advance_clock(hours=1)
-    assert look("messages", messages.admin.info.dsn).found == found.found
-    late = look("messages", messages.admin.info.dsn, TELEGRAM_BOT_TOKEN=TOKEN)
+    assert run_check("messages", messages.admin.info.dsn).found == found.found
+    late = run_check("messages", messages.admin.info.dsn, TELEGRAM_BOT_TOKEN=TOKEN)
     assert late.found == f"1 {about}are due for more than 10 minutes and not sent"
-    off = look("messages", messages.admin.info.dsn, DULY_SENDER_OFF="telegram")
+    off = run_check("messages", messages.admin.info.dsn, DULY_SENDER_OFF="telegram")
     assert off.found == late.found

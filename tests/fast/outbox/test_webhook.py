@@ -47,9 +47,7 @@ async def test_a_message_is_posted_and_signed(webhook: WebhookChannel, receiver:
 
 
 @pytest.mark.parametrize("status", [408, 421, 429, 500, 502, 503])
-async def test_an_answer_that_may_change_is_tried_again(
-    status: int, webhook: WebhookChannel, receiver: Receiver
-) -> None:
+async def test_temporary_http_error_is_retried(status: int, webhook: WebhookChannel, receiver: Receiver) -> None:
     receiver.answer = lambda _: Answer(status, (("retry-after", "17"),))
     with pytest.raises(NotSent, match=f"HTTP {status}") as refusal:
         await webhook.send(message(receiver.url))
@@ -57,9 +55,7 @@ async def test_an_answer_that_may_change_is_tried_again(
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 410, 413])
-async def test_an_answer_that_will_not_change_is_final(
-    status: int, webhook: WebhookChannel, receiver: Receiver
-) -> None:
+async def test_permanent_http_error_is_undeliverable(status: int, webhook: WebhookChannel, receiver: Receiver) -> None:
     receiver.answer = lambda _: Answer(status)
     with pytest.raises(Undeliverable, match=f"HTTP {status}"):
         await webhook.send(message(receiver.url))
@@ -73,12 +69,12 @@ async def test_redirects_are_not_followed(status: int, webhook: WebhookChannel, 
     assert len(receiver.posted) == 1
 
 
-async def test_an_answer_is_read_only_so_far(webhook: WebhookChannel, receiver: Receiver) -> None:
+async def test_response_is_read_only_up_to_a_limit(webhook: WebhookChannel, receiver: Receiver) -> None:
     receiver.answer = lambda _: Answer(200, (), b"x" * 50_000_000)
     assert await webhook.send(message(receiver.url)) == "HTTP 200"
 
 
-async def test_an_answer_is_waited_for_only_so_long(receiver: Receiver) -> None:
+async def test_response_is_awaited_only_until_the_timeout(receiver: Receiver) -> None:
     receiver.gate.clear()
     with pytest.raises(NotSent, match="Timeout"):
         await WebhookChannel(seconds=0.2, allow_private=True).send(message(receiver.url))
@@ -95,9 +91,7 @@ async def test_a_recipient_without_a_webhook_is_undeliverable(webhook: WebhookCh
 
 
 @pytest.mark.parametrize("level", ["debug", "info"])
-async def test_an_address_which_may_be_all_that_opens_a_service_is_not_logged(
-    level: str, webhook: WebhookChannel, receiver: Receiver
-) -> None:
+async def test_webhook_url_is_not_logged(level: str, webhook: WebhookChannel, receiver: Receiver) -> None:
     with capture_log_lines(level) as lines:
         await webhook.send(message(receiver.url + "/hunter2"))
     assert "hunter2" not in lines.getvalue()
@@ -121,14 +115,14 @@ async def test_an_address_which_may_be_all_that_opens_a_service_is_not_logged(
         "http://0x7f.1/",
     ],
 )
-async def test_addresses_inside_are_refused_by_name(url: str) -> None:
+async def test_private_addresses_are_refused(url: str) -> None:
     with pytest.raises((Undeliverable, NotSent)) as refusal:
         await WebhookChannel(seconds=2).send(message(url))
     assert "not a public address" in str(refusal.value) or "cannot be resolved" in str(refusal.value)
 
 
 @pytest.mark.parametrize("url", ["ftp://example.org/", "file:///etc/passwd", "gopher://x/"])
-async def test_other_schemes_are_refused(url: str) -> None:
+async def test_schemes_other_than_http_are_refused(url: str) -> None:
     with pytest.raises((Undeliverable, NotSent)):
         await WebhookChannel(seconds=2).send(message(url))
 
@@ -164,11 +158,11 @@ async def test_other_schemes_are_refused(url: str) -> None:
         ("ff02::1", False),
     ],
 )
-def test_which_addresses_are_public(address: str, expected: bool) -> None:
+def test_public_addresses_are_distinguished_from_private_ones(address: str, expected: bool) -> None:
     assert is_public(address) is expected
 
 
-class Noted(httpx2.AsyncBaseTransport):
+class RecordingTransport(httpx2.AsyncBaseTransport):
     """Where requests would have gone."""
 
     def __init__(self) -> None:
@@ -180,22 +174,22 @@ class Noted(httpx2.AsyncBaseTransport):
         return httpx2.Response(204)
 
 
-async def test_a_name_that_leads_elsewhere_a_moment_later_leads_nowhere() -> None:
+async def test_dns_rebinding_to_a_private_address_is_refused() -> None:
     answers: list[Sequence[str]] = [["93.184.216.34"], ["127.0.0.1"], ["93.184.216.34", "10.0.0.7"]]
-    looked: list[str] = []
+    resolved: list[str] = []
 
     async def resolve(host: str, port: int) -> Sequence[str]:
-        looked.append(f"{host}:{port}")
-        return answers[len(looked) - 1]
+        resolved.append(f"{host}:{port}")
+        return answers[len(resolved) - 1]
 
-    inner = Noted()
+    inner = RecordingTransport()
     async with httpx2.AsyncClient(transport=PublicAddresses(inner, resolve=resolve)) as client:
         await client.post("https://rebind.example/hook")
         for _ in range(2):
             with pytest.raises(Undeliverable, match="not a public address"):
                 await client.post("https://rebind.example/hook")
     assert inner.went == [("93.184.216.34", "rebind.example", "rebind.example")]  # and nowhere else
-    assert looked == ["rebind.example:443"] * 3
+    assert resolved == ["rebind.example:443"] * 3
 
 
 # TLS and names --------------------------------------------------------------------------------------------------------
@@ -209,10 +203,10 @@ def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trust:
     """Makes a certificate that is believed here, and lets every name lead to this machine; the names are remembered."""
 
     def make(*names: str) -> tuple[Path, list[str]]:
-        certificate, looked = certificate_for(names, tmp_path), list[str]()
+        certificate, resolved = certificate_for(names, tmp_path), list[str]()
 
         async def resolve(host: str, _port: int) -> Sequence[str]:
-            looked.append(host)
+            resolved.append(host)
             return ["127.0.0.1"]
 
         def believe(**_: object) -> ssl.SSLContext:
@@ -220,12 +214,12 @@ def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trust:
 
         monkeypatch.setattr(addresses, "resolve_host", resolve)
         monkeypatch.setattr(httpcore2, "default_ssl_context", believe)
-        return certificate, looked
+        return certificate, resolved
 
     return make
 
 
-async def test_a_connection_that_was_checked_for_one_name_serves_no_other(
+async def test_connection_verified_for_one_host_is_not_reused_for_another(
     webhook: WebhookChannel, trusted: Trust
 ) -> None:
     certificate, _ = trusted("one.example")
@@ -238,9 +232,7 @@ async def test_a_connection_that_was_checked_for_one_name_serves_no_other(
     assert server.hosts == [f"one.example:{server.port}"]
 
 
-async def test_every_message_has_a_connection_of_its_own_however_many_go_at_once(
-    webhook: WebhookChannel, trusted: Trust
-) -> None:
+async def test_concurrent_messages_use_separate_connections(webhook: WebhookChannel, trusted: Trust) -> None:
     names = ["one.example", "two.example"] * 8
     certificate, _ = trusted(*set(names))
     async with tls_server(certificate) as server:
@@ -251,20 +243,20 @@ async def test_every_message_has_a_connection_of_its_own_however_many_go_at_once
     assert sorted(map(str, server.handshakes)) == sorted(names * 2)
 
 
-async def test_a_name_with_other_letters_is_resolved_and_checked_as_it_is_written(
+async def test_internationalized_host_is_resolved_and_verified_under_one_name(
     webhook: WebhookChannel, trusted: Trust
 ) -> None:
     written, other = "xn--strae-oqa.de", "strasse.de"  # straße.de, which an older standard takes for the other
-    certificate, looked = trusted(written, other)
+    certificate, resolved = trusted(written, other)
     async with tls_server(certificate) as server:
         assert await webhook.send(message(f"https://{written}:{server.port}/hook")) == "HTTP 204"
         await webhook.close()
-    assert looked == [written]
+    assert resolved == [written]
     assert server.handshakes == [written]
     assert server.hosts == [f"{written}:{server.port}"]
 
 
-def test_how_long_to_wait_is_seconds_or_a_date() -> None:
+def test_retry_after_is_parsed_as_seconds_or_a_date() -> None:
     assert parse_retry_after("120") == 120
     assert parse_retry_after(None) is None
     assert parse_retry_after("soon") is None

@@ -32,7 +32,7 @@ CONTRACT = {  # the ingest worker contract's own names and defaults
     "DONE_STATE": "done",
     "FAILED_STATE": "failed",
 }
-OURS = {
+DULY_DEFAULTS = {
     "TELEGRAM_BOT_TOKEN": None,
     "DULY_TELEGRAM_ON_CONSOLE": False,
     "TELEGRAM_API_URL": "https://api.telegram.org",
@@ -162,26 +162,26 @@ def test_every_setting_has_its_default() -> None:
     settings = read()
     known = {variable for name in Settings.model_fields for variable in variable_names(name)}
     offenders: list[str] = []
-    for variable, default in {**CONTRACT, **OURS}.items():
+    for variable, default in {**CONTRACT, **DULY_DEFAULTS}.items():
         found = value_of(settings, variable) if variable in known else "(no such setting)"
         if found != default:
             offenders.append(f"{variable}: expected {default!r}, found {found!r}")
     assert not offenders, "\n".join(offenders)
 
 
-def test_no_setting_is_without_a_test_of_its_default() -> None:
+def test_every_setting_default_is_tested() -> None:
     variables = {variable_names(name)[0] for name in Settings.model_fields}
-    assert variables == {*CONTRACT, *OURS}
+    assert variables == {*CONTRACT, *DULY_DEFAULTS}
 
 
-def test_only_the_written_names_are_read() -> None:
+def test_only_the_documented_variable_names_are_read() -> None:
     assert read(HOME="/somewhere/else", PORT="1", db_schema="other", Worker_Id="other") == Settings()
 
 
-def test_an_empty_variable_is_as_good_as_none() -> None:
+def test_empty_variable_counts_as_unset() -> None:
     without = Settings()
     offenders: list[str] = []
-    for variable in (*CONTRACT, *OURS):
+    for variable in (*CONTRACT, *DULY_DEFAULTS):
         try:
             found = read(**{variable: ""})
         except Misconfigured as refused:
@@ -198,7 +198,7 @@ def test_settings_cannot_be_changed() -> None:
         Settings().db_schema = "other"
 
 
-def test_the_first_of_the_three_addresses_wins() -> None:
+def test_first_of_the_three_database_urls_takes_precedence() -> None:
     assert DATABASE_VARIABLES == ("DATABASE_URL", "POSTGRES_DSN", "TEST_DATABASE_URL")
     for first in range(3):
         addresses = {name: f"postgresql://{name.lower()}/duly_test" for name in DATABASE_VARIABLES[first:]}
@@ -209,7 +209,7 @@ def test_the_first_of_the_three_addresses_wins() -> None:
 
 @pytest.mark.parametrize("scheme", ["postgresql+psycopg", "postgresql+asyncpg", "postgres+psycopg2", "postgresql"])
 @pytest.mark.parametrize("variable", [*DATABASE_VARIABLES, "DATABASE_DIRECT_URL"])
-def test_an_address_as_sqlalchemy_spells_it_is_read_as_one_of_postgresql(scheme: str, variable: str) -> None:
+def test_sqlalchemy_url_is_read_as_a_postgresql_url(scheme: str, variable: str) -> None:
     spelled = f"{scheme}://user:secret@host:5433/duly_test"
     if variable == "DATABASE_DIRECT_URL":
         url = read(DATABASE_URL=ADDRESS, DATABASE_DIRECT_URL=spelled).database_direct_url
@@ -220,14 +220,14 @@ def test_an_address_as_sqlalchemy_spells_it_is_read_as_one_of_postgresql(scheme:
     assert parse_address(spelled) == parse_address(url.get_secret_value())
 
 
-def test_an_empty_address_lets_the_next_one_win() -> None:
+def test_empty_database_url_falls_back_to_the_next() -> None:
     url = read(DATABASE_URL="", POSTGRES_DSN=ADDRESS).database_url
     assert url
     assert url.get_secret_value() == ADDRESS
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "words"),
+    ("variable", "value", "expected_text"),
     [
         ("DULY_PORT", "eighty", "an integer from 0 to 65535"),
         ("DULY_PORT", "70000", "65535"),
@@ -264,20 +264,20 @@ def test_an_empty_address_lets_the_next_one_win() -> None:
         *((name, value, "604800 (one week)") for name in SECONDS for value in ("604800.1", "inf", "1e300")),
     ],
 )
-def test_a_bad_value_is_refused_by_name_value_and_fix(variable: str, value: str, words: str) -> None:
+def test_invalid_value_is_refused_with_name_value_and_fix(variable: str, value: str, expected_text: str) -> None:
     message = refusal(**{variable: value})
     assert message.startswith(f"{variable}={repr(value)[:100]}")
-    assert words in message
+    assert expected_text in message
     assert len(message.splitlines()) == 1
 
 
 @pytest.mark.parametrize("value", ["1", "true", "yes", "on", "TRUE", "Yes"])
-def test_these_words_switch_on(value: str) -> None:
+def test_true_values_of_a_boolean_setting(value: str) -> None:
     assert read(ENABLE_LEASE_HEARTBEAT=value).enable_lease_heartbeat is True
 
 
 @pytest.mark.parametrize("value", ["0", "false", "no", "off", "FALSE", "No"])
-def test_these_words_switch_off(value: str) -> None:
+def test_false_values_of_a_boolean_setting(value: str) -> None:
     assert read(ENABLE_LEASE_HEARTBEAT=value).enable_lease_heartbeat is False
 
 
@@ -301,7 +301,7 @@ def test_these_words_switch_off(value: str) -> None:
         ("DULY_HOST", "192.0.2.7"),
     ],
 )
-def test_names_within_the_bounds_are_taken_as_they_are(variable: str, value: str) -> None:
+def test_names_within_the_limits_are_accepted_unchanged(variable: str, value: str) -> None:
     assert value_of(read(**{variable: value}), variable) == value
 
 
@@ -309,7 +309,7 @@ def test_names_within_the_bounds_are_taken_as_they_are(variable: str, value: str
 @example("pg_toast")
 @example("user")
 @example("public")
-def test_any_schema_is_refused_by_name_or_needs_no_quotes(text: str) -> None:
+def test_schema_name_is_refused_unless_it_needs_no_quotes(text: str) -> None:
     harmless = re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", text) and not text.startswith("pg_")
     if text == "" or (harmless and text not in {"information_schema", *OUR_SCHEMAS}):
         assert read(DB_SCHEMA=text).db_schema == (text or "schedule_ingest")
@@ -323,19 +323,21 @@ def test_a_lease_may_last_up_to_a_week(seconds: str) -> None:
     assert settings.lease_timeout_seconds == float(seconds)
 
 
-@pytest.mark.parametrize(("timeout", "beat"), [("30", "9.99"), ("300", "99.9"), ("0.4", "0.1"), ("604800", "201599")])
-def test_a_heartbeat_below_a_third_of_the_lease_is_accepted(timeout: str, beat: str) -> None:
-    settings = read(LEASE_TIMEOUT_SECONDS=timeout, LEASE_HEARTBEAT_SECONDS=beat)
-    assert settings.lease_heartbeat_seconds == float(beat)
+@pytest.mark.parametrize(
+    ("timeout", "interval"), [("30", "9.99"), ("300", "99.9"), ("0.4", "0.1"), ("604800", "201599")]
+)
+def test_a_heartbeat_below_a_third_of_the_lease_is_accepted(timeout: str, interval: str) -> None:
+    settings = read(LEASE_TIMEOUT_SECONDS=timeout, LEASE_HEARTBEAT_SECONDS=interval)
+    assert settings.lease_heartbeat_seconds == float(interval)
 
 
 @pytest.mark.parametrize(
-    ("timeout", "beat", "below"),
+    ("timeout", "interval", "below"),
     [("30", "10", "10"), ("30", "10.01", "10"), ("300", "100", "100"), ("1.5", "0.5", "0.5"), ("604800", "201600", "")],
 )
-def test_a_heartbeat_of_a_third_of_the_lease_or_more_is_refused(timeout: str, beat: str, below: str) -> None:
-    message = refusal(LEASE_TIMEOUT_SECONDS=timeout, LEASE_HEARTBEAT_SECONDS=beat)
-    assert message.startswith(f"LEASE_HEARTBEAT_SECONDS='{beat}': ")
+def test_a_heartbeat_of_a_third_of_the_lease_or_more_is_refused(timeout: str, interval: str, below: str) -> None:
+    message = refusal(LEASE_TIMEOUT_SECONDS=timeout, LEASE_HEARTBEAT_SECONDS=interval)
+    assert message.startswith(f"LEASE_HEARTBEAT_SECONDS='{interval}': ")
     assert f"LEASE_TIMEOUT_SECONDS={timeout};" in message
     assert f"below {below}" in message
 
@@ -347,7 +349,7 @@ def test_a_lease_too_short_for_the_default_heartbeat_is_refused() -> None:
     )
 
 
-def test_without_a_heartbeat_its_period_does_not_matter() -> None:
+def test_heartbeat_interval_is_not_checked_when_the_heartbeat_is_disabled() -> None:
     assert read(LEASE_TIMEOUT_SECONDS="1", LEASE_HEARTBEAT_SECONDS="1", ENABLE_LEASE_HEARTBEAT="off")
 
 
@@ -359,7 +361,7 @@ PAIRS = [
 ]
 
 
-def test_two_states_or_two_roles_of_one_name_are_refused() -> None:
+def test_duplicate_state_or_role_names_are_refused() -> None:
     offenders: list[str] = []
     for first, second in PAIRS:
         one, other = variable_names(first)[0], variable_names(second)[0]
@@ -369,16 +371,16 @@ def test_two_states_or_two_roles_of_one_name_are_refused() -> None:
     assert not offenders, "\n".join(offenders)
 
 
-def test_a_state_may_not_take_the_default_of_another() -> None:
+def test_state_name_equal_to_the_default_of_another_state_is_refused() -> None:
     assert "FAILED_STATE='failed': PENDING_STATE='failed' has the same name" in refusal(PENDING_STATE="failed")
 
 
-def test_states_may_swap_their_names() -> None:
+def test_state_names_may_be_swapped() -> None:
     settings = read(PENDING_STATE="done", DONE_STATE="pending")
     assert (settings.pending_state, settings.done_state) == ("done", "pending")
 
 
-def test_all_problems_are_told_at_once_in_a_line_each() -> None:
+def test_all_problems_are_reported_at_once_one_per_line() -> None:
     message = refusal(
         DULY_PORT="x", DB_SCHEMA="Bad", LEASE_TIMEOUT_SECONDS="30", DONE_STATE="pending", POSTGRES_DSN="x y"
     )
@@ -391,16 +393,16 @@ def test_all_problems_are_told_at_once_in_a_line_each() -> None:
     ]
 
 
-def test_a_bad_value_is_not_blamed_on_another_setting_too() -> None:
+def test_invalid_value_causes_no_error_about_another_setting() -> None:
     assert refusal(LEASE_TIMEOUT_SECONDS="soon").splitlines()[1:] == []
     assert refusal(ENABLE_LEASE_HEARTBEAT="perhaps", LEASE_TIMEOUT_SECONDS="1").splitlines()[1:] == []
 
 
-def test_a_long_value_is_shown_in_part() -> None:
+def test_long_value_is_truncated_in_the_error() -> None:
     assert len(refusal(DB_SCHEMA="x" * 100_000)) < 500
 
 
-def test_a_direct_address_needs_one_that_it_goes_around() -> None:
+def test_database_direct_url_requires_database_url() -> None:
     assert refusal(DATABASE_DIRECT_URL=ADDRESS) == (
         "DATABASE_DIRECT_URL=***: DATABASE_URL is not set; set it to the same database, or unset DATABASE_DIRECT_URL"
     )
@@ -409,7 +411,7 @@ def test_a_direct_address_needs_one_that_it_goes_around() -> None:
     assert direct.get_secret_value() == ADDRESS
 
 
-def test_every_address_is_a_secret() -> None:
+def test_every_database_url_is_stored_as_a_secret() -> None:
     addresses = {variable for name in ("database_url", "database_direct_url") for variable in variable_names(name)}
     secret = {name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)}
     assert addresses == set(SECRETS)
@@ -418,20 +420,20 @@ def test_every_address_is_a_secret() -> None:
 
 
 @pytest.mark.parametrize("token", ["123456", "123456:short", "bot123456:" + "A" * 35, "123456:" + "A" * 30 + " x"])
-def test_what_is_no_bots_token_is_refused_without_being_shown(token: str) -> None:
+def test_invalid_bot_token_is_refused_without_being_shown(token: str) -> None:
     assert refusal(TELEGRAM_BOT_TOKEN=token) == (
         "TELEGRAM_BOT_TOKEN=***: must be a bot's token as BotFather gives it: a number, a colon and some 35 characters"
     )
 
 
-def test_a_webhook_that_anybody_could_post_to_needs_a_secret() -> None:
+def test_telegram_webhook_url_requires_a_secret() -> None:
     assert "set TELEGRAM_WEBHOOK_SECRET" in refusal(TELEGRAM_WEBHOOK_URL="https://duly.example.com/telegram/hook")
     assert "which is what Telegram takes" in refusal(TELEGRAM_WEBHOOK_SECRET="å")  # noqa: S106
     assert "must be Telegram ids" in refusal(TELEGRAM_ALLOWED_IDS="42, 43")
     assert "must be an address" in refusal(TELEGRAM_API_URL="api.telegram.org")
 
 
-def test_a_post_may_not_be_held_for_so_long_that_it_counts_as_stuck() -> None:
+def test_post_lease_must_be_shorter_than_the_stuck_threshold() -> None:
     assert read(DULY_POSTS_LEASE_SECONDS="890").posts_lease_seconds == 890
     assert refusal(DULY_POSTS_LEASE_SECONDS="895") == (
         "DULY_POSTS_LEASE_SECONDS='895': with DULY_SWEEP_SECONDS=5 a post could be held for 900 s, and one that is "
@@ -441,11 +443,11 @@ def test_a_post_may_not_be_held_for_so_long_that_it_counts_as_stuck() -> None:
 
 
 def test_a_bucket_needs_its_key_and_its_secret_is_never_shown() -> None:
-    words = (
+    expected_text = (
         "R2_SECRET_ACCESS_KEY=***: R2_BUCKET is set, and needs both R2_ACCESS_KEY_ID and R2_SECRET_ACCESS_KEY; set them"
     )
-    assert refusal(R2_BUCKET="photos") == words
-    assert refusal(R2_BUCKET="photos", R2_SECRET_ACCESS_KEY=ADDRESS) == words
+    assert refusal(R2_BUCKET="photos") == expected_text
+    assert refusal(R2_BUCKET="photos", R2_SECRET_ACCESS_KEY=ADDRESS) == expected_text
     both = read(S3_BUCKET="photos", AWS_ACCESS_KEY_ID="me", R2_SECRET_ACCESS_KEY=ADDRESS)
     assert both.objects_bucket == "photos"
     assert "hunter2" not in repr(both)
@@ -461,7 +463,7 @@ def test_a_bucket_needs_its_key_and_its_secret_is_never_shown() -> None:
         "hunter2",
     ],
 )
-def test_a_bad_address_is_refused_by_its_own_name_without_showing_it(address: str) -> None:
+def test_invalid_database_url_is_refused_by_name_without_being_shown(address: str) -> None:
     offenders: list[str] = []
     for variable in SECRETS:
         message = refusal_if_any(**{variable: address})
@@ -471,7 +473,7 @@ def test_a_bad_address_is_refused_by_its_own_name_without_showing_it(address: st
     assert not offenders, "\n".join(offenders)
 
 
-def test_an_address_is_not_shown_beside_another_problem() -> None:
+def test_database_url_is_not_shown_beside_another_problem() -> None:
     offenders: list[str] = []
     for variable in SECRETS:
         message = refusal_if_any(**{variable: ADDRESS, "LEASE_TIMEOUT_SECONDS": "30", "DONE_STATE": "pending"})
@@ -480,19 +482,19 @@ def test_an_address_is_not_shown_beside_another_problem() -> None:
     assert not offenders, "\n".join(offenders)
 
 
-def test_even_the_error_underneath_does_not_show_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chained_error_does_not_show_a_database_url(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql:/user:hunter2@host/name")
     with pytest.raises(ValidationError) as refused:
         Settings()
     assert "hunter2" not in str(refused.value)
 
 
-def test_settings_do_not_show_the_addresses_when_printed() -> None:
+def test_printed_settings_do_not_show_database_urls() -> None:
     settings = read(DATABASE_URL=ADDRESS, DATABASE_DIRECT_URL=ADDRESS)
     assert isinstance(settings.database_url, SecretStr)
     assert "hunter2" not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
 
 
-def test_an_address_that_cannot_be_encoded_is_no_address() -> None:
+def test_database_url_that_cannot_be_encoded_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^not a PostgreSQL address"):
         parse_address("postgresql://user:\udcff@host/name")

@@ -15,10 +15,10 @@ from tests.support.storage.s3_server import BUCKET, S3Server
 KEY = "R2_ACCESS_KEY_ID and R2_SECRET_ACCESS_KEY"
 
 
-async def every_refusal(objects: ObjectStore) -> list[DulyError]:
+async def all_errors(objects: ObjectStore) -> list[DulyError]:
     """What each of the five verbs is refused with."""
     refusals: list[DulyError] = []
-    for asked in (
+    for operation in (
         objects.put("a", b"1"),
         objects.get("a", 1),
         objects.exists("a"),
@@ -26,7 +26,7 @@ async def every_refusal(objects: ObjectStore) -> list[DulyError]:
         objects.remove(["a"]),
     ):
         with pytest.raises(DulyError) as refused:
-            await asked
+            await operation
         refusals.append(refused.value)
     return refusals
 
@@ -57,7 +57,9 @@ def answering(status: int, code: str) -> Generator[str, None, None]:
         thread.join()
 
 
-async def test_only_the_settings_decide_where_objects_are(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_aws_environment_variables_do_not_change_the_bucket(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for variable, value in {
         "AWS_SESSION_TOKEN": "of something else",
         "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9",
@@ -72,7 +74,7 @@ async def test_only_the_settings_decide_where_objects_are(s3_server: S3Server, m
     assert await objects.get("from-settings", 1) == b"1"
 
 
-def test_a_variable_that_misleads_the_library_is_named_without_its_value(
+def test_conflicting_aws_variable_is_reported_without_its_value(
     s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_CHECKSUM_ALGORITHM", "hunter2")
@@ -81,38 +83,36 @@ def test_a_variable_that_misleads_the_library_is_named_without_its_value(
     assert "hunter2" not in str(refused.value)
 
 
-async def test_every_name_begins_with_the_prefix(s3_server: S3Server) -> None:
+async def test_every_object_key_starts_with_the_prefix(s3_server: S3Server) -> None:
     for prefix in ("pre/fix", "pre/fix/"):
         await open_object_store(s3_server.settings(R2_KEY_PREFIX=prefix)).put("a", prefix.encode())
         assert await open_object_store(s3_server.settings()).get("pre/fix/a", 100) == prefix.encode()
 
 
-async def test_a_bucket_that_is_not_there_is_refused_with_its_setting(s3_server: S3Server) -> None:
-    for refused in await every_refusal(open_object_store(s3_server.settings(R2_BUCKET="no-such-bucket"))):
+async def test_missing_bucket_is_refused_with_its_setting(s3_server: S3Server) -> None:
+    for refused in await all_errors(open_object_store(s3_server.settings(R2_BUCKET="no-such-bucket"))):
         assert isinstance(refused, Misconfigured)
         assert "'no-such-bucket'" in str(refused)
         assert "R2_BUCKET" in str(refused)
 
 
 @pytest.mark.parametrize("wrong", ["R2_ACCESS_KEY_ID", "R2_SECRET_ACCESS_KEY"])
-async def test_a_wrong_key_is_refused_with_its_settings_and_never_shown(s3_server: S3Server, wrong: str) -> None:
+async def test_wrong_credentials_are_refused_with_their_settings_and_not_shown(s3_server: S3Server, wrong: str) -> None:
     objects = open_object_store(s3_server.settings(**{wrong: "hunter2hunter2hunter2"}))
-    for refused in await every_refusal(objects):
+    for refused in await all_errors(objects):
         assert isinstance(refused, Misconfigured)
         assert KEY in str(refused)
         assert "hunter2" not in str(refused) + repr(objects)
         assert s3_server.secret not in str(refused) + repr(objects)
 
 
-async def test_the_variable_that_was_set_is_the_one_that_is_named(
-    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_error_names_the_variable_that_was_set(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("S3_BUCKET", "no-such-bucket")
     with pytest.raises(Misconfigured, match="correct S3_BUCKET"):
         await open_object_store(s3_server.settings(R2_BUCKET="no-such-bucket")).put("a", b"")
 
 
-async def test_an_object_that_is_not_there_is_no_fault_of_the_settings(s3_server: S3Server) -> None:
+async def test_missing_object_is_not_found_and_not_misconfigured(s3_server: S3Server) -> None:
     with answering(404, "NoSuchKey") as endpoint, pytest.raises(NotFound):
         await open_object_store(s3_server.settings(R2_ENDPOINT_URL=endpoint)).get("a", 1)
 
@@ -131,7 +131,7 @@ async def test_an_object_that_is_not_there_is_no_fault_of_the_settings(s3_server
         "http://[::1",
     ],
 )
-def test_an_address_that_is_none_is_refused_and_not_shown(s3_server: S3Server, endpoint: str) -> None:
+def test_invalid_endpoint_url_is_refused_and_not_shown(s3_server: S3Server, endpoint: str) -> None:
     with pytest.raises(Misconfigured, match="R2_ENDPOINT_URL is not a valid endpoint") as refused:
         open_object_store(s3_server.settings(R2_ENDPOINT_URL=endpoint))
     assert "hunter2" not in str(refused.value)
@@ -140,7 +140,7 @@ def test_an_address_that_is_none_is_refused_and_not_shown(s3_server: S3Server, e
 @pytest.mark.parametrize(
     "endpoint", [f"https://account.r2.cloudflarestorage.com/{BUCKET}/", f"https://{BUCKET}.s3.eu-west-1.amazonaws.com"]
 )
-def test_an_address_with_the_bucket_in_it_is_refused(s3_server: S3Server, endpoint: str) -> None:
+def test_endpoint_url_with_the_bucket_in_it_is_refused(s3_server: S3Server, endpoint: str) -> None:
     with pytest.raises(Misconfigured, match="R2_ENDPOINT_URL contains the name of the bucket"):
         open_object_store(s3_server.settings(R2_ENDPOINT_URL=endpoint))
 
@@ -160,7 +160,7 @@ def test_an_address_with_the_bucket_in_it_is_refused(s3_server: S3Server, endpoi
         ("http://[::1]:9000", "auto", ("http://[::1]:9000", "auto")),
     ],
 )
-def test_the_region_is_one_that_the_store_knows(
+def test_default_region_is_accepted_by_the_store(
     s3_server: S3Server, endpoint: str, region: str, expected: tuple[str, str]
 ) -> None:
     settings = s3_server.settings(R2_REGION=region).model_copy(update={"objects_endpoint": endpoint or None})
@@ -170,7 +170,7 @@ def test_the_region_is_one_that_the_store_knows(
 
 
 @pytest.mark.parametrize(("endpoint", "plain"), [("http://host", True), ("https://host", False)])
-def test_only_an_address_that_says_so_is_asked_unencrypted(s3_server: S3Server, endpoint: str, plain: bool) -> None:
+def test_only_an_http_endpoint_url_is_used_unencrypted(s3_server: S3Server, endpoint: str, plain: bool) -> None:
     backend = open_object_store(s3_server.settings(R2_ENDPOINT_URL=endpoint)).backend
     assert isinstance(backend, Bucket)
     options = backend.store.client_options

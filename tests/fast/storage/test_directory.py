@@ -40,7 +40,7 @@ def files_under(path: Path) -> set[str]:
     return {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()}
 
 
-def test_without_a_bucket_objects_are_in_the_home_and_only_we_enter(tmp_path: Path) -> None:
+def test_without_a_bucket_objects_are_in_the_home_with_private_permissions(tmp_path: Path) -> None:
     open_object_store(Settings(DULY_HOME=tmp_path / "new" / "home"))  # type: ignore[call-arg]
     assert S_IMODE((tmp_path / "new" / "home" / "objects").stat().st_mode) == 0o700
 
@@ -55,7 +55,7 @@ async def test_objects_are_found_from_another_working_directory(
     assert files_under(tmp_path) == {"a directory#1 %20/a/b"}
 
 
-async def test_copies_leave_nothing_beside_them(tmp_path: Path) -> None:
+async def test_copies_leave_no_temporary_files(tmp_path: Path) -> None:
     objects = opened(tmp_path)
     await objects.put("a", b"1")
     for _ in range(3):
@@ -63,7 +63,7 @@ async def test_copies_leave_nothing_beside_them(tmp_path: Path) -> None:
     assert files_under(tmp_path) == {"a", "b/c"}
 
 
-async def test_the_disk_has_the_bytes_before_the_name_appears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_put_syncs_the_bytes_before_the_name_appears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[tuple[set[str], bool]] = []
 
     def sync(*paths: Path) -> None:
@@ -77,7 +77,7 @@ async def test_the_disk_has_the_bytes_before_the_name_appears(tmp_path: Path, mo
     assert synced == [({"a/b"}, False), ({"a", "."}, True)]
 
 
-async def test_a_put_that_is_cut_short_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_interrupted_put_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*paths: Path) -> None:
         raise OSError(28, "No space left on device")
 
@@ -90,32 +90,30 @@ async def test_a_put_that_is_cut_short_leaves_nothing(tmp_path: Path, monkeypatc
     assert await objects.get("a", 3) == b"old"
 
 
-async def test_a_put_that_is_cancelled_leaves_the_whole_or_nothing(
+async def test_cancelled_put_leaves_the_complete_object_or_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
+    started, may_continue, ended = threading.Event(), threading.Event(), threading.Event()
 
     def sync(*paths: Path) -> None:
-        if begun.is_set():
+        if started.is_set():
             ended.set()
-        begun.set()
-        goes_on.wait(10)
+        started.set()
+        may_continue.wait(10)
 
     monkeypatch.setattr(directory, "sync", sync)
     put = asyncio.create_task(opened(tmp_path).put("a", b"1"))
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(started.wait, 10)
     put.cancel()
     with pytest.raises(asyncio.CancelledError):
         await put
     assert "a" not in files_under(tmp_path)
-    goes_on.set()
+    may_continue.set()
     await asyncio.to_thread(ended.wait, 10)
     assert files_under(tmp_path) == {"a"}
 
 
-async def test_where_a_file_has_one_name_only_a_copy_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_hard_links_the_file_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(95, "Operation not supported")
 
@@ -127,7 +125,7 @@ async def test_where_a_file_has_one_name_only_a_copy_is_written(
     assert files_under(tmp_path) == {"a", "b/c"}
 
 
-async def test_a_writer_that_is_killed_leaves_a_whole_object(tmp_path: Path) -> None:
+async def test_killed_writer_leaves_a_complete_object(tmp_path: Path) -> None:
     with Program([*PYTHON, "-c", WRITER, tmp_path], environment=plain_environment()) as program:
         assert program.line() == "one is there"
         objects = opened(tmp_path)
@@ -138,7 +136,9 @@ async def test_a_writer_that_is_killed_leaves_a_whole_object(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("first", "second"), [("a", "a/b"), ("a/b", "a")])
-async def test_a_name_above_or_under_another_is_refused(tmp_path: Path, first: str, second: str) -> None:
+async def test_object_name_that_is_a_parent_or_child_of_another_is_refused(
+    tmp_path: Path, first: str, second: str
+) -> None:
     objects = opened(tmp_path)
     await objects.put(first, b"1")
     await objects.put("c", b"2")
@@ -149,7 +149,7 @@ async def test_a_name_above_or_under_another_is_refused(tmp_path: Path, first: s
     assert files_under(tmp_path) == {first, "c"}
 
 
-def test_a_directory_that_cannot_be_made_is_refused_with_its_setting(tmp_path: Path) -> None:
+def test_directory_that_cannot_be_created_is_refused_with_its_setting(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "objects", Path("/proc/objects")):
         with pytest.raises(Misconfigured, match="DULY_OBJECTS_DIR") as refused:
@@ -157,7 +157,7 @@ def test_a_directory_that_cannot_be_made_is_refused_with_its_setting(tmp_path: P
         assert str(path) in str(refused.value)
 
 
-def test_a_directory_that_we_may_not_write_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_directory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(path: Path, mode: int) -> bool:
         return False
 
@@ -169,7 +169,9 @@ def test_a_directory_that_we_may_not_write_is_refused(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("number", "expected"), [(13, Misconfigured), (30, Misconfigured), (28, Unavailable), (5, Unavailable)]
 )
-def test_errors_of_the_system_name_the_fix(tmp_path: Path, number: int, expected: type[Exception]) -> None:
+def test_operating_system_errors_are_mapped_to_duly_errors(
+    tmp_path: Path, number: int, expected: type[Exception]
+) -> None:
     backend = Directory(tmp_path, LocalStore(tmp_path))
     error = backend.to_duly_error(RuntimeError(f"Unable to open file: {os.strerror(number)} (os error {number})"), "a")
     assert type(error) is expected

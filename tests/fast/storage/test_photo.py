@@ -21,7 +21,7 @@ from tests.support.storage.pictures import (
     written,
 )
 
-KINDS = ("JPEG", "PNG", "WEBP")
+IMAGE_FORMATS = ("JPEG", "PNG", "WEBP")
 MODES = [
     *(("JPEG", mode) for mode in ("L", "RGB", "CMYK")),
     *(("PNG", mode) for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")),
@@ -42,29 +42,29 @@ def differ(one: Image.Image, other: Image.Image) -> int:
     return max(high for _, high in extrema)  # type: ignore[misc]
 
 
-def near(colour: object, wanted: tuple[int, ...]) -> bool:
+def near(colour: object, target: tuple[int, ...]) -> bool:
     """Is this the colour, as far as a JPEG keeps it?"""
-    return all(abs(one - other) < 12 for one, other in zip(cast("tuple[int, ...]", colour), wanted, strict=True))
+    return all(abs(one - other) < 12 for one, other in zip(cast("tuple[int, ...]", colour), target, strict=True))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_photograph_becomes_a_jpeg_that_looks_the_same(kind: str) -> None:
-    cleaned = opened(clean_photo(written(gradient(), kind)))
+@pytest.mark.parametrize("image_format", IMAGE_FORMATS)
+def test_a_photograph_becomes_a_jpeg_that_looks_the_same(image_format: str) -> None:
+    cleaned = opened(clean_photo(written(gradient(), image_format)))
     assert (cleaned.format, cleaned.mode, cleaned.size) == ("JPEG", "RGB", (64, 48))
     assert differ(cleaned, gradient()) < 30
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_same_bytes_give_the_same_bytes_and_again(kind: str) -> None:
-    data = photo_with_metadata(kind)
+@pytest.mark.parametrize("image_format", IMAGE_FORMATS)
+def test_cleaning_a_photograph_is_deterministic_and_repeatable(image_format: str) -> None:
+    data = photo_with_metadata(image_format)
     once = clean_photo(data)
     assert clean_photo(data) == once
     assert opened(clean_photo(once)).size == opened(once).size
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_that_was_not_to_be_seen_is_left(kind: str) -> None:
-    data = photo_with_metadata(kind)
+@pytest.mark.parametrize("image_format", IMAGE_FORMATS)
+def test_cleaned_photograph_contains_no_metadata(image_format: str) -> None:
+    data = photo_with_metadata(image_format)
     assert b"Exif" in data or b"eXIf" in data or b"EXIF" in data
     cleaned = clean_photo(data)
     for secret in (*SECRETS, b"Exif", b"http://ns.adobe.com", b"ICC_PROFILE", b"Photoshop", b"SECRET"):
@@ -84,21 +84,21 @@ def markers_of(data: bytes) -> set[int]:
     return found
 
 
-def test_the_location_really_was_in_the_photograph() -> None:
+def test_test_photograph_contains_a_gps_location() -> None:
     offset = opened(photo_with_metadata("JPEG")).getexif().get_ifd(0x8825)
     assert offset[2] == (52, 31, 12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("image_format", IMAGE_FORMATS)
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_a_photograph_is_upright(kind: str, orientation: int) -> None:
+def test_cleaned_photograph_is_rotated_upright(image_format: str, orientation: int) -> None:
     upright = Image.new("RGB", (64, 32), WHITE)
     upright.paste(RED, (0, 0, 32, 16))  # above, on the left
     upright.paste(GREEN, (0, 16, 32, 32))  # below, on the left
     lying = lay(upright, orientation)
     for image in (
-        opened(clean_photo(photo_with_metadata(kind, orientation, lying))),
-        small(photo_with_metadata(kind, orientation, lying)),
+        opened(clean_photo(photo_with_metadata(image_format, orientation, lying))),
+        small(photo_with_metadata(image_format, orientation, lying)),
     ):
         assert image.size == (64, 32)
         assert near(image.getpixel((8, 8)), RED)
@@ -118,18 +118,18 @@ def small(data: bytes) -> Image.Image:
 
 
 @pytest.mark.parametrize("orientation", [0, 9, 65535])
-def test_an_orientation_that_is_none_is_passed_over(orientation: int) -> None:
+def test_invalid_orientation_is_ignored(orientation: int) -> None:
     assert opened(clean_photo(photo_with_metadata("JPEG", orientation))).size == (64, 48)
 
 
-@pytest.mark.parametrize(("kind", "mode"), MODES)
-def test_every_way_to_write_colours_is_read(kind: str, mode: str) -> None:
+@pytest.mark.parametrize(("image_format", "mode"), MODES)
+def test_every_color_mode_is_read(image_format: str, mode: str) -> None:
     image = grey_of_sixteen_bits() if mode == "I;16" else gradient(mode=mode)
     expected = gradient(mode="L") if mode == "I;16" else image.convert("RGB")
-    cleaned = opened(clean_photo(written(image, kind)))
+    cleaned = opened(clean_photo(written(image, image_format)))
     assert cleaned.mode == "RGB"
     assert differ(cleaned.reduce(8), expected.convert("RGB").reduce(8)) < 24
-    assert decode_thumbnail(written(image, kind)).mode == "RGB"
+    assert decode_thumbnail(written(image, image_format)).mode == "RGB"
 
 
 def grey_of_sixteen_bits() -> Image.Image:
@@ -138,17 +138,17 @@ def grey_of_sixteen_bits() -> Image.Image:
     return Image.frombytes("I;16", grey.size, wide)
 
 
-@pytest.mark.parametrize(("kind", "mode"), [("PNG", "RGBA"), ("PNG", "LA"), ("PNG", "P"), ("WEBP", "RGBA")])
-def test_what_was_transparent_is_white(kind: str, mode: str) -> None:
+@pytest.mark.parametrize(("image_format", "mode"), [("PNG", "RGBA"), ("PNG", "LA"), ("PNG", "P"), ("WEBP", "RGBA")])
+def test_transparent_pixels_become_white(image_format: str, mode: str) -> None:
     image = Image.new("RGBA", (32, 32), (0, 0, 0, 0))
     image.paste((0, 0, 0, 255), (0, 0, 16, 32))
-    data = written(image.convert(mode), kind, **({"lossless": True} if kind == "WEBP" else {}))
+    data = written(image.convert(mode), image_format, **({"lossless": True} if image_format == "WEBP" else {}))
     for seen in (opened(clean_photo(data)), decode_thumbnail(data)):
         assert near(seen.getpixel((24, 16)), WHITE)
         assert near(seen.getpixel((4, 16)), (0, 0, 0))
 
 
-def test_a_colour_that_stands_for_nothing_is_white() -> None:
+def test_transparent_color_key_becomes_white() -> None:
     image = Image.new("RGB", (32, 32), RED)
     image.paste(GREEN, (0, 0, 16, 32))
     cleaned = opened(clean_photo(written(image, "PNG", transparency=RED)))
@@ -156,7 +156,7 @@ def test_a_colour_that_stands_for_nothing_is_white() -> None:
     assert near(cleaned.getpixel((4, 16)), GREEN)
 
 
-def test_colours_of_a_profile_of_its_own_are_converted() -> None:
+def test_colors_of_an_icc_profile_are_converted() -> None:
     swapped = swapped_profile()
     image = Image.new("RGB", (32, 32), RED)
     assert near(opened(clean_photo(written(image, "PNG", icc_profile=swapped))).getpixel((8, 8)), GREEN)
@@ -169,29 +169,29 @@ def swapped_profile() -> bytes:
 
 
 @pytest.mark.parametrize("no_profile", [b"no profile", b"\0" * 100_000, profile()[:300]])
-def test_a_profile_that_is_none_is_dropped(no_profile: bytes) -> None:
+def test_invalid_icc_profile_is_ignored(no_profile: bytes) -> None:
     cleaned = clean_photo(written(gradient(), "PNG", icc_profile=no_profile))
     assert differ(opened(cleaned), gradient()) < 30
 
 
-@pytest.mark.parametrize("kind", ["PNG", "WEBP"])
-def test_of_moving_pictures_the_first_is_taken(kind: str) -> None:
+@pytest.mark.parametrize("image_format", ["PNG", "WEBP"])
+def test_first_frame_of_an_animation_is_used(image_format: str) -> None:
     frames = [Image.new("RGB", (32, 32), colour) for colour in (RED, GREEN)]
-    data = written(frames[0], kind, save_all=True, append_images=frames[1:], duration=100)
+    data = written(frames[0], image_format, save_all=True, append_images=frames[1:], duration=100)
     assert near(opened(clean_photo(data)).getpixel((8, 8)), RED)
     assert near(decode_thumbnail(data).getpixel((8, 8)), RED)
 
 
-def test_of_several_pictures_in_a_jpeg_the_first_is_taken() -> None:
+def test_first_picture_of_a_multi_picture_jpeg_is_used() -> None:
     frames = [Image.new("RGB", (32, 32), colour) for colour in (RED, GREEN)]
     data = written(frames[0], "MPO", save_all=True, append_images=frames[1:])
     assert near(opened(clean_photo(data)).getpixel((8, 8)), RED)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("image_format", IMAGE_FORMATS)
 @pytest.mark.parametrize("size", [1, 16, 128])
-def test_a_small_photograph_is_small_plain_and_in_proportion(kind: str, size: int) -> None:
-    image = decode_thumbnail(photo_with_metadata(kind, image=gradient(400, 200)), size)
+def test_thumbnail_is_small_rgb_and_in_proportion(image_format: str, size: int) -> None:
+    image = decode_thumbnail(photo_with_metadata(image_format, image=gradient(400, 200)), size)
     assert image.size == (size, max(1, size // 2))
     assert image.mode == "RGB"
     assert type(image) is Image.Image
@@ -199,11 +199,11 @@ def test_a_small_photograph_is_small_plain_and_in_proportion(kind: str, size: in
     assert not image.getexif()
 
 
-def test_a_small_photograph_is_not_made_larger() -> None:
+def test_thumbnail_of_a_small_photograph_is_not_enlarged() -> None:
     assert decode_thumbnail(written(gradient(20, 10))).size == (20, 10)
 
 
-def test_twenty_mebibytes_are_taken_and_not_a_byte_more() -> None:
+def test_photographs_are_limited_to_20_mib() -> None:
     data = written(gradient())
     full = data + b"\0" * (MAX_PHOTO_BYTES - len(data))
     assert opened(clean_photo(full)).size == (64, 48)
@@ -212,7 +212,7 @@ def test_twenty_mebibytes_are_taken_and_not_a_byte_more() -> None:
             read(full + b"\0")
 
 
-def test_what_is_written_is_never_larger_than_what_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cleaned_photograph_never_exceeds_the_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     noise = Image.effect_noise((400, 400), 200).convert("RGB")
     data = written(noise, quality=30)
     monkeypatch.setattr(photo, "MAX_PHOTO_BYTES", len(data) * 2)
@@ -227,7 +227,7 @@ def test_warnings_of_the_library_are_silenced() -> None:
     broken_exif = written(gradient(), exif=b"Exif\0\0II*\0\xff\xff\xff\xff")
     odd_animation = png_with_header(8, 8, chunk(b"acTL", struct.pack(">II", 0, 0)))
     many_pixels = png_with_header(10_000, 10_000)
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         before = list(warnings.filters)
         for data in (broken_exif, odd_animation, many_pixels):
@@ -237,7 +237,7 @@ def test_warnings_of_the_library_are_silenced() -> None:
                 except InvalidArgument:
                     continue
         assert list(warnings.filters) == before
-    assert heard == []
+    assert caught == []
 
 
 def test_photographs_can_be_cleaned_in_several_threads() -> None:
@@ -256,18 +256,18 @@ def test_photographs_can_be_cleaned_in_several_threads() -> None:
 # A picture of a screen, to be read later ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_screenshot_stays_a_png_where_it_was_one_and_is_a_jpeg_otherwise(kind: str) -> None:
-    cleaned = clean_screenshot(written(gradient(), kind))
+@pytest.mark.parametrize("image_format", IMAGE_FORMATS)
+def test_png_screenshot_stays_a_png_and_others_become_jpeg(image_format: str) -> None:
+    cleaned = clean_screenshot(written(gradient(), image_format))
     image = opened(cleaned.data)
-    assert (cleaned.suffix, image.format) == (("png", "PNG") if kind == "PNG" else ("jpg", "JPEG"))
+    assert (cleaned.suffix, image.format) == (("png", "PNG") if image_format == "PNG" else ("jpg", "JPEG"))
     assert (image.mode, image.size) == ("RGB", (64, 48))
-    if kind != "PNG":
-        assert cleaned.data == clean_photo(written(gradient(), kind))
+    if image_format != "PNG":
+        assert cleaned.data == clean_photo(written(gradient(), image_format))
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGB"])
-def test_of_a_png_every_point_is_kept(mode: str) -> None:
+def test_cleaned_png_keeps_every_pixel(mode: str) -> None:
     image = gradient(mode=mode)
     cleaned = opened(clean_screenshot(written(image, "PNG")).data)
     assert cleaned.tobytes() == image.convert("RGB").tobytes()
@@ -275,9 +275,9 @@ def test_of_a_png_every_point_is_kept(mode: str) -> None:
     assert opened(again.data).tobytes() == cleaned.tobytes()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_that_was_not_to_be_seen_is_left_in_a_screenshot(kind: str) -> None:
-    cleaned = clean_screenshot(photo_with_metadata(kind)).data
+@pytest.mark.parametrize("image_format", IMAGE_FORMATS)
+def test_cleaned_screenshot_contains_no_metadata(image_format: str) -> None:
+    cleaned = clean_screenshot(photo_with_metadata(image_format)).data
     for secret in (*SECRETS, b"Exif", b"eXIf", b"iTXt", b"tEXt", b"zTXt", b"iCCP", b"tIME", b"http://ns.adobe.com"):
         assert secret not in cleaned
     image = opened(cleaned)
@@ -285,13 +285,13 @@ def test_nothing_that_was_not_to_be_seen_is_left_in_a_screenshot(kind: str) -> N
     assert not {"comment", "exif", "xmp", "icc_profile", "photoshop", "Comment"} & set(image.info)
 
 
-def test_a_png_is_laid_on_white_and_turned_upright_like_any_photograph() -> None:
+def test_png_screenshot_is_flattened_on_white_and_rotated_upright() -> None:
     clear = Image.new("RGBA", (4, 2), (255, 0, 0, 0))
     assert opened(clean_screenshot(written(clear, "PNG")).data).getpixel((0, 0)) == WHITE
     assert opened(clean_screenshot(photo_with_metadata("PNG", orientation=6)).data).size == (48, 64)
 
 
-def test_a_png_that_would_be_too_large_when_written_anew_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_png_that_would_be_too_large_when_encoded_again_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = written(gradient(), "PNG")
     monkeypatch.setattr(photo, "MAX_PHOTO_BYTES", len(data))
     monkeypatch.setattr(photo, "PNG_COMPRESS_LEVEL", 0)
@@ -300,7 +300,7 @@ def test_a_png_that_would_be_too_large_when_written_anew_is_refused(monkeypatch:
 
 
 @pytest.mark.parametrize("data", [b"", b"GIF89a", written(gradient(), "PNG")[:-30]])
-def test_what_is_no_picture_is_no_screenshot(data: bytes) -> None:
+def test_invalid_image_is_refused_as_a_screenshot(data: bytes) -> None:
     with pytest.raises(InvalidArgument):
         clean_screenshot(data)
     with pytest.raises(TooLarge):

@@ -15,14 +15,14 @@ LARGE = bytes(range(256)) * 4096 * 6  # 6 MiB, which the library would send in p
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_what_was_put_is_what_one_gets(objects: ObjectStore, name: str) -> None:
+async def test_get_returns_the_bytes_that_were_put(objects: ObjectStore, name: str) -> None:
     await objects.put(name, b"picture")
     assert await objects.get(name, 7) == b"picture"
     assert await objects.exists(name)
 
 
 @pytest.mark.parametrize("data", [b"", LARGE], ids=["nothing", "much"])
-async def test_nothing_and_much_are_kept_alike(objects: ObjectStore, data: bytes) -> None:
+async def test_empty_and_large_objects_are_stored(objects: ObjectStore, data: bytes) -> None:
     await objects.put("a", data)
     assert await objects.get("a", len(data)) == data
     assert await objects.copy("a", "b")
@@ -35,13 +35,13 @@ async def test_a_second_put_replaces_the_first(objects: ObjectStore) -> None:
     assert await objects.get("a", 100) == b"short"
 
 
-async def test_what_is_not_there_is_not_found(objects: ObjectStore) -> None:
+async def test_missing_object_is_not_found(objects: ObjectStore) -> None:
     with pytest.raises(NotFound, match="'none/such'"):
         await objects.get("none/such", 100)
     assert not await objects.exists("none/such")
 
 
-async def test_what_lies_under_another_object_is_not_there(objects: ObjectStore) -> None:
+async def test_name_under_another_object_does_not_exist(objects: ObjectStore) -> None:
     await objects.put("a", b"1")
     assert not await objects.exists("a/b")
     assert not await objects.copy("a/b", "c")
@@ -50,7 +50,7 @@ async def test_what_lies_under_another_object_is_not_there(objects: ObjectStore)
         await objects.get("a/b", 100)
 
 
-async def test_the_folder_of_an_object_is_no_object(objects: ObjectStore) -> None:
+async def test_folder_of_an_object_is_not_an_object(objects: ObjectStore) -> None:
     await objects.put("a/b", b"1")
     assert not await objects.exists("a")
     assert not await objects.copy("a", "c")
@@ -60,13 +60,13 @@ async def test_the_folder_of_an_object_is_no_object(objects: ObjectStore) -> Non
         await objects.get("a", 100)
 
 
-async def test_an_object_larger_than_one_can_take_is_not_read(objects: ObjectStore) -> None:
+async def test_get_refuses_an_object_over_the_size_limit(objects: ObjectStore) -> None:
     await objects.put("a", b"12345678")
     with pytest.raises(TooLarge, match="8 bytes, more than 7"):
         await objects.get("a", 7)
 
 
-async def test_a_copy_stays_when_the_first_goes_or_changes(objects: ObjectStore) -> None:
+async def test_copy_is_independent_of_its_source(objects: ObjectStore) -> None:
     await objects.put("a", b"1")
     assert await objects.copy("a", "deep/in/b")
     await objects.put("a", b"2")
@@ -75,7 +75,7 @@ async def test_a_copy_stays_when_the_first_goes_or_changes(objects: ObjectStore)
     assert await objects.get("deep/in/b", 100) == b"1"
 
 
-async def test_a_copy_replaces_what_was_there_and_can_be_made_again(objects: ObjectStore) -> None:
+async def test_copy_replaces_its_target_and_can_be_repeated(objects: ObjectStore) -> None:
     await objects.put("a", b"new")
     await objects.put("b", b"old")
     for _ in range(3):
@@ -83,7 +83,7 @@ async def test_a_copy_replaces_what_was_there_and_can_be_made_again(objects: Obj
         assert await objects.get("b", 100) == b"new"
 
 
-async def test_a_copy_of_nothing_says_so_and_leaves_the_target(objects: ObjectStore) -> None:
+async def test_copy_of_a_missing_object_returns_false_and_keeps_the_target(objects: ObjectStore) -> None:
     await objects.put("b", b"old")
     assert not await objects.copy("a", "b")
     assert await objects.get("b", 100) == b"old"
@@ -96,7 +96,7 @@ async def test_a_copy_onto_itself_changes_nothing(objects: ObjectStore) -> None:
     assert await objects.get("a", 100) == b"1"
 
 
-async def test_what_is_removed_is_gone_and_what_is_not_there_is_no_error(objects: ObjectStore) -> None:
+async def test_remove_deletes_objects_and_ignores_missing_ones(objects: ObjectStore) -> None:
     names = [f"many/{number}" for number in range(23)]
     await asyncio.gather(*(objects.put(name, b"1") for name in names))
     await objects.put("kept", b"1")
@@ -107,7 +107,7 @@ async def test_what_is_removed_is_gone_and_what_is_not_there_is_no_error(objects
     assert await objects.exists("kept")
 
 
-async def test_a_reader_never_sees_a_part(objects: ObjectStore) -> None:
+async def test_reader_never_sees_a_partial_object(objects: ObjectStore) -> None:
     contents = [letter * 500_000 for letter in (b"a", b"b")]
     await objects.put("a", contents[0])
 
@@ -123,7 +123,7 @@ async def test_a_reader_never_sees_a_part(objects: ObjectStore) -> None:
 
 
 @given(st.text(max_size=30) | st.text("ab./:@-_", max_size=12))
-def test_a_name_that_is_taken_leads_nowhere_else(name: str) -> None:
+def test_accepted_object_name_has_no_path_traversal(name: str) -> None:
     try:
         check_name(name)
     except InvalidArgument:

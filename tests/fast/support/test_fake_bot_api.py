@@ -52,13 +52,13 @@ def keyboard(data: str) -> str:
 
 
 @pytest.mark.parametrize("data", ["x" * 64, "å" * 32, "x"])
-def test_a_button_carries_one_to_sixty_four_bytes(data: str, caller: Caller) -> None:
+def test_button_data_of_1_to_64_bytes_is_accepted(data: str, caller: Caller) -> None:
     sent = caller.do("sendMessage", chat_id=ANNA, text="due", reply_markup=keyboard(data))
     assert sent["reply_markup"]["inline_keyboard"][0][0]["callback_data"] == data
 
 
 @pytest.mark.parametrize("data", ["x" * 65, "å" * 33, ""])
-def test_a_button_that_carries_more_or_nothing_is_refused_wherever_it_stands(data: str, caller: Caller) -> None:
+def test_button_data_outside_1_to_64_bytes_is_refused_in_messages_and_edits(data: str, caller: Caller) -> None:
     sent = caller.do("sendMessage", chat_id=ANNA, text="due")
     refusal = (400, "Bad Request: BUTTON_DATA_INVALID")
     assert caller.refused("sendMessage", chat_id=ANNA, text="due", reply_markup=keyboard(data)) == refusal
@@ -67,33 +67,33 @@ def test_a_button_that_carries_more_or_nothing_is_refused_wherever_it_stands(dat
     assert caller.telegram.people[ANNA].texts() == ["due"]
 
 
-def test_an_edit_that_changes_nothing_is_refused_and_one_that_takes_the_buttons_is_not(caller: Caller) -> None:
+def test_edit_without_a_change_is_refused_and_removing_buttons_is_a_change(caller: Caller) -> None:
     sent = caller.do("sendMessage", chat_id=ANNA, text="due", reply_markup=keyboard("key"))
     edit = {"chat_id": ANNA, "message_id": sent["message_id"], "text": "due"}
-    status, words = caller.refused("editMessageText", **edit, reply_markup=keyboard("key"))
-    assert (status, "message is not modified" in words) == (400, True)
+    status, description = caller.refused("editMessageText", **edit, reply_markup=keyboard("key"))
+    assert (status, "message is not modified" in description) == (400, True)
     assert "reply_markup" not in caller.do("editMessageText", **edit)
-    status, words = caller.refused("editMessageText", **edit)
-    assert (status, "message is not modified" in words) == (400, True)
+    status, description = caller.refused("editMessageText", **edit)
+    assert (status, "message is not modified" in description) == (400, True)
     assert caller.refused("editMessageText", **edit | {"message_id": 99}) == (
         400,
         "Bad Request: message to edit not found",
     )
 
 
-def test_a_tap_is_answered_once_and_not_when_it_is_too_old(caller: Caller) -> None:
+def test_callback_query_is_answered_once_and_not_after_it_expired(caller: Caller) -> None:
     sent = caller.do("sendMessage", chat_id=ANNA, text="due", reply_markup=keyboard("key"))
     anna = caller.telegram.people[ANNA]
     first, second = (anna.press(sent, "Done") for _ in range(2))
     assert caller.do("answerCallbackQuery", callback_query_id=first.id, text="done") is True
     caller.telegram.expire_button_queries()
     for query in (first.id, second.id, "never"):
-        status, words = caller.refused("answerCallbackQuery", callback_query_id=query)
-        assert (status, "query is too old" in words) == (400, True)
+        status, description = caller.refused("answerCallbackQuery", callback_query_id=query)
+        assert (status, "query is too old" in description) == (400, True)
     assert (first.answered, second.answered) == (["done"], [])
 
 
-def test_an_answer_to_a_tap_has_two_hundred_characters(caller: Caller) -> None:
+def test_callback_answer_is_limited_to_200_characters(caller: Caller) -> None:
     sent = caller.do("sendMessage", chat_id=ANNA, text="due", reply_markup=keyboard("key"))
     query = caller.telegram.people[ANNA].press(sent, "Done").id
     assert caller.refused("answerCallbackQuery", callback_query_id=query, text="x" * 201)[0] == 400
@@ -101,12 +101,12 @@ def test_an_answer_to_a_tap_has_two_hundred_characters(caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  ", "x" * 4097, "🙂" * 2049])
-def test_a_text_that_is_empty_or_too_long_is_refused(text: str, caller: Caller) -> None:
+def test_empty_or_overlong_text_is_refused(text: str, caller: Caller) -> None:
     assert caller.refused("sendMessage", chat_id=ANNA, text=text)[0] == 400
     assert caller.do("sendMessage", chat_id=ANNA, text="🙂" * 2048)
 
 
-def test_a_flood_is_429_with_how_long_to_wait_and_then_over(caller: Caller) -> None:
+def test_rate_limit_returns_429_with_retry_after_once(caller: Caller) -> None:
     caller.telegram.rate_limit(7, "sendMessage")
     status, body = caller.ask("sendMessage", chat_id=ANNA, text="due")
     assert (status, body["error_code"], body["parameters"]) == (429, 429, {"retry_after": 7})
@@ -114,7 +114,7 @@ def test_a_flood_is_429_with_how_long_to_wait_and_then_over(caller: Caller) -> N
     assert caller.do("sendMessage", chat_id=ANNA, text="due")
 
 
-def test_whoever_blocked_the_bot_is_403_for_messages_and_edits(caller: Caller) -> None:
+def test_blocked_bot_gets_403_for_messages_and_edits(caller: Caller) -> None:
     sent = caller.do("sendMessage", chat_id=ANNA, text="due")
     caller.telegram.people[ANNA].block()
     refusal = (403, "Forbidden: bot was blocked by the user")
@@ -125,18 +125,18 @@ def test_whoever_blocked_the_bot_is_403_for_messages_and_edits(caller: Caller) -
     assert caller.do("editMessageText", **edit)["text"] == "other"
 
 
-def test_whoever_never_wrote_is_403_and_who_is_nobody_400(caller: Caller) -> None:
+def test_user_who_never_wrote_gives_403_and_an_unknown_chat_400(caller: Caller) -> None:
     caller.telegram.person(43, has_started=False)
     assert caller.refused("sendMessage", chat_id=43, text="due")[0] == 403
     assert caller.refused("sendMessage", chat_id=44, text="due") == (400, "Bad Request: chat not found")
 
 
-def test_a_token_that_nobody_has_is_401(caller: Caller) -> None:
+def test_unknown_token_gives_401(caller: Caller) -> None:
     assert caller.ask("getMe", token="1:other")[0] == 401  # noqa: S106
     assert caller.ask("getMe", token="other")[0] == 404  # noqa: S106
 
 
-def test_updates_stay_until_somebody_asks_from_behind_them(caller: Caller) -> None:
+def test_updates_are_kept_until_a_higher_offset_confirms_them(caller: Caller) -> None:
     first, second, third = (caller.telegram.people[ANNA].send_text(f"/{word}")["update_id"] for word in ("a", "b", "c"))
 
     def ids(**given: int) -> list[int]:
@@ -150,19 +150,19 @@ def test_updates_stay_until_somebody_asks_from_behind_them(caller: Caller) -> No
     assert caller.telegram.waiting() == []
 
 
-def test_of_two_that_ask_for_updates_the_first_is_ended_with_409(caller: Caller) -> None:
+def test_second_get_updates_call_ends_the_first_with_409(caller: Caller) -> None:
     with ThreadPoolExecutor() as others:
         first = others.submit(caller.ask, "getUpdates", timeout=50)
         caller.telegram.wait(lambda: caller.telegram.poller)
         second = others.submit(caller.ask, "getUpdates", timeout=50)
         status, body = first.result(60)
         assert (status, "terminated by other getUpdates request" in body["description"]) == (409, True)
-        said = caller.telegram.people[ANNA].send_text("/help")
+        sent_update = caller.telegram.people[ANNA].send_text("/help")
         status, body = second.result(60)
-    assert (status, [update["update_id"] for update in body["result"]]) == (200, [said["update_id"]])
+    assert (status, [update["update_id"] for update in body["result"]]) == (200, [sent_update["update_id"]])
 
 
-def test_while_a_webhook_is_set_nobody_may_ask_for_updates(caller: Caller) -> None:
+def test_get_updates_is_refused_while_a_webhook_is_set(caller: Caller) -> None:
     caller.do("setWebhook", url="https://127.0.0.1:9/hook", secret_token="a_secret")  # noqa: S106
     assert caller.refused("getUpdates")[0] == 409
     caller.do("deleteWebhook")
@@ -171,7 +171,7 @@ def test_while_a_webhook_is_set_nobody_may_ask_for_updates(caller: Caller) -> No
     assert caller.refused("setWebhook", url="https://a.example", secret_token="not ours!")[0] == 400  # noqa: S106
 
 
-def test_a_file_of_more_than_twenty_megabytes_is_not_given(caller: Caller) -> None:
+def test_file_over_20_mb_is_refused(caller: Caller) -> None:
     anna = caller.telegram.people[ANNA]
     small, large = (anna.send_file(bytes(several))["message"]["document"] for several in (20_000_000, 20_000_001))
     assert caller.do("getFile", file_id=small["file_id"])["file_path"]

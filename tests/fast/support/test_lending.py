@@ -9,13 +9,13 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from duly.testing import TestDatabases
-from tests.support.lending import Lender, look_at
+from tests.support.database_pool import DatabasePool, read_state
 
 
 @pytest.fixture
-def lender(databases: TestDatabases, worker_id: str) -> Generator[Lender, None, None]:
-    with closing(Lender(databases, f"lent_{worker_id}")) as lender:
-        yield lender
+def database_pool(databases: TestDatabases, worker_id: str) -> Generator[DatabasePool, None, None]:
+    with closing(DatabasePool(databases, f"lent_{worker_id}")) as database_pool:
+        yield database_pool
 
 
 def inside(dsn: str) -> psycopg.Connection[Any]:
@@ -33,7 +33,7 @@ def use(dsn: str, statements: Sequence[str]) -> None:
 def like(dsn: str) -> tuple[object, ...]:
     """All that a later test could notice, but for how often the catalogue was written."""
     with inside(dsn) as admin:
-        state = look_at(admin)
+        state = read_state(admin)
         activity = admin.execute("select sum(n_tup_ins), max(last_vacuum) from pg_stat_user_tables").fetchall()
         return state.rows, state.sequences, state.estimates, activity
 
@@ -53,13 +53,13 @@ USES = {
 
 
 @pytest.mark.parametrize("statements", USES.values(), ids=USES)
-def test_a_used_one_is_emptied_and_lent_again(lender: Lender, statements: Sequence[str]) -> None:
-    with lender.lend() as dsn:
+def test_used_database_is_emptied_and_lent_again(database_pool: DatabasePool, statements: Sequence[str]) -> None:
+    with database_pool.borrow() as dsn:
         fresh = like(dsn)
         use(dsn, statements)
         assert like(dsn) != fresh
-    assert len(lender.spare) == 1
-    with lender.lend() as again:
+    assert len(database_pool.spare) == 1
+    with database_pool.borrow() as again:
         assert like(again) == fresh
         assert again != dsn
 
@@ -83,33 +83,33 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("statements", CHANGES.values(), ids=CHANGES)
-def test_one_that_is_not_the_same_any_more_is_dropped(lender: Lender, statements: Sequence[str]) -> None:
-    with lender.lend() as dsn:
+def test_database_with_a_changed_schema_is_dropped(database_pool: DatabasePool, statements: Sequence[str]) -> None:
+    with database_pool.borrow() as dsn:
         use(dsn, statements)
-    assert lender.spare == {}
+    assert database_pool.spare == {}
 
 
-def test_whoever_lingers_is_cut_off_and_finds_nothing_under_the_name(lender: Lender) -> None:
-    with lender.lend() as dsn:
+def test_lingering_connection_is_terminated_and_the_database_renamed(database_pool: DatabasePool) -> None:
+    with database_pool.borrow() as dsn:
         lingering = inside(dsn)
     with pytest.raises(psycopg.OperationalError):
         lingering.execute("select")
     with pytest.raises(psycopg.OperationalError, match="does not exist"):
         inside(dsn)
-    assert len(lender.spare) == 1
+    assert len(database_pool.spare) == 1
 
 
-def test_one_that_the_test_dropped_is_not_missed(lender: Lender) -> None:
-    with lender.lend() as dsn, inside(lender.databases.dsn) as server:
+def test_database_dropped_by_the_test_causes_no_error(database_pool: DatabasePool) -> None:
+    with database_pool.borrow() as dsn, inside(database_pool.databases.dsn) as server:
         name = conninfo_to_dict(dsn)["dbname"]
         server.execute(f'drop database "{name}"'.encode())
-    assert lender.spare == {}
+    assert database_pool.spare == {}
 
 
-def test_none_is_left_when_the_lender_closes(databases: TestDatabases, worker_id: str) -> None:
-    with closing(Lender(databases, f"closed_{worker_id}")) as lender:
-        with lender.lend(), lender.lend():
+def test_closing_the_lender_drops_every_database(databases: TestDatabases, worker_id: str) -> None:
+    with closing(DatabasePool(databases, f"closed_{worker_id}")) as database_pool:
+        with database_pool.borrow(), database_pool.borrow():
             pass
-        assert len(lender.spare) == 2
+        assert len(database_pool.spare) == 2
     with inside(databases.dsn) as server:
         assert server.execute("select datname from pg_database where datname like '%_closed_%'").fetchall() == []

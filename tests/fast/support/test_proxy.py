@@ -39,22 +39,22 @@ def notes(database: str) -> list[str]:
         return [text for (text,) in admin.execute("select text from note order by text")]
 
 
-def test_a_refusal_of_the_server_arrives(proxy: Proxy) -> None:
+def test_proxy_passes_on_an_error_of_the_server(proxy: Proxy) -> None:
     with pytest.raises(psycopg.OperationalError, match="does not exist"):
         psycopg.connect(proxy.address, dbname="no_such_database")
 
 
-def test_in_a_pipeline_the_answers_before_the_trap_arrive(proxy: Proxy, database: str) -> None:
+def test_replies_before_the_cut_in_a_pipeline_arrive(proxy: Proxy, database: str) -> None:
     with psycopg.connect(proxy.address, autocommit=True) as client:
         first = client.cursor()
         proxy.cut_after(b"insert into note")
         with pytest.raises(psycopg.OperationalError):
-            ask_and_write(client, first, "unheard of")
+            query_and_write(client, first, "unheard of")
     assert first.fetchone() == (1,)
     assert notes(database) == ["unheard of"]
 
 
-def ask_and_write(client: psycopg.Connection[Any], first: psycopg.Cursor[Any], text: str) -> None:
+def query_and_write(client: psycopg.Connection[Any], first: psycopg.Cursor[Any], text: str) -> None:
     """Two requests on their way before either is answered."""
     with client.pipeline() as pipeline:
         first.execute("select 1")
@@ -62,7 +62,7 @@ def ask_and_write(client: psycopg.Connection[Any], first: psycopg.Cursor[Any], t
         write(client, text)
 
 
-async def test_with_answers_dropped_requests_are_still_carried_out(proxy: Proxy, database: str) -> None:
+async def test_requests_are_executed_although_replies_are_dropped(proxy: Proxy, database: str) -> None:
     async with await connect(proxy.address) as client:
         swallowed = proxy.drop_answers()
         writing = asyncio.create_task(client.execute("insert into note values ('unheard of')"))
@@ -76,6 +76,6 @@ async def test_with_answers_dropped_requests_are_still_carried_out(proxy: Proxy,
         await another.execute("select 1")
 
 
-def test_a_server_that_is_not_there_is_a_connection_that_ends(tmp_path: Path) -> None:
+def test_unreachable_server_ends_the_connection(tmp_path: Path) -> None:
     with Proxy(f"host={tmp_path} dbname=nowhere") as nowhere, pytest.raises(psycopg.OperationalError):
         psycopg.connect(nowhere.address)

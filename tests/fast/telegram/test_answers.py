@@ -9,7 +9,7 @@ from tests.support.telegram.environment import BotTestEnvironment
 
 
 @pytest.mark.parametrize("data", ["", "x", ".", "1:2:complete", "1:2:complete.AAAAAAAAAAAAAAAA", "ü.ö", "a" * 64])
-async def test_data_that_we_never_sealed_is_refused_with_words(data: str, env: BotTestEnvironment) -> None:
+async def test_button_data_with_an_invalid_signature_is_refused(data: str, env: BotTestEnvironment) -> None:
     anna = env.telegram.person()
     env.schedules.add_user("anna", telegram_id=42)
     async with env.listening():
@@ -18,7 +18,7 @@ async def test_data_that_we_never_sealed_is_refused_with_words(data: str, env: B
     assert "not made for this chat" in query.answered[0]
 
 
-async def test_a_person_without_a_bot_session_is_told_in_words_when_nobody_new_is_taken(
+async def test_button_of_an_unknown_user_is_refused_if_newcomers_are_disabled(
     env: BotTestEnvironment,
 ) -> None:
     ben = env.telegram.person(43, "sv")
@@ -30,7 +30,7 @@ async def test_a_person_without_a_bot_session_is_told_in_words_when_nobody_new_i
 
 @pytest.mark.parametrize(("action", "minutes"), CHOICES)
 @pytest.mark.parametrize("run", [1, 2**62, 2**63 - 1])
-def test_what_a_button_carries_fits_into_64_bytes_whatever_the_run(run: int, action: str, minutes: int | None) -> None:
+def test_signed_button_data_fits_into_64_bytes_for_every_run(run: int, action: str, minutes: int | None) -> None:
     key = f"{run}:7258118399:{action}" + (f":{minutes}" if minutes else "")
     data = sign_key(TOKEN, 2**62, key)
     assert len(data.encode()) <= MAX_DATA_BYTES

@@ -6,7 +6,7 @@ from tests.support.telegram.environment import BotTestEnvironment
 PNG = written(gradient(), "PNG")
 
 
-async def test_a_compressed_photograph_is_refused_with_how_to_send_it(env: BotTestEnvironment) -> None:
+async def test_compressed_photograph_is_refused_with_a_hint_to_send_it_as_a_file(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42, "sv")
     async with env.listening():
         anna.send_photo()
@@ -15,7 +15,7 @@ async def test_a_compressed_photograph_is_refused_with_how_to_send_it(env: BotTe
     assert env.sessions() == []
 
 
-async def test_what_is_neither_words_nor_a_file_is_refused_with_words(env: BotTestEnvironment) -> None:
+async def test_message_without_text_or_file_is_refused(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     async with env.listening():
         anna.send_location()
@@ -23,7 +23,7 @@ async def test_what_is_neither_words_nor_a_file_is_refused_with_words(env: BotTe
     assert "I cannot read this" in anna.texts()[0]
 
 
-async def test_a_file_that_is_too_large_is_never_fetched(env: BotTestEnvironment) -> None:
+async def test_oversized_file_is_not_downloaded(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     async with env.listening():
         anna.send_file(PNG + bytes(20_000_001))
@@ -32,7 +32,7 @@ async def test_a_file_that_is_too_large_is_never_fetched(env: BotTestEnvironment
     assert env.telegram.called("getFile") == []
 
 
-async def test_a_file_that_telegram_has_no_more_is_asked_for_again(env: BotTestEnvironment) -> None:
+async def test_file_missing_at_telegram_is_requested_again(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     anna.send_file(PNG)
     env.telegram.files.clear()

@@ -45,13 +45,13 @@ def find_differences(name: str, table: Messages) -> Iterator[str]:
                 yield f"{name}: {key!r} has placeholders {found} in {language}, {expected} in en"
 
 
-def test_every_table_of_messages_has_the_same_keys_and_placeholders_in_every_language() -> None:
+def test_message_tables_have_the_same_keys_and_placeholders_per_language() -> None:
     tables = list(find_tables())
     offenders = [difference for name, table in tables for difference in find_differences(name, table)]
     assert not offenders, "\n".join(offenders)
     assert len(tables) >= 3
 
 
-def test_the_keys_of_the_bots_messages_are_plain_names() -> None:
+def test_message_keys_of_the_bot_are_plain_names() -> None:
     offenders = [key for key in MESSAGES["en"] if not KEY.fullmatch(key)]
     assert not offenders, "\n".join(offenders)

@@ -15,7 +15,7 @@ def people(env: BotTestEnvironment) -> list[tuple[str, int | None, str]]:
     return env.schedules.rows('select uid, telegram_id, language from "user".users order by id')
 
 
-async def test_a_link_binds_a_telegram_id_to_a_person_once(env: BotTestEnvironment) -> None:
+async def test_link_connects_a_telegram_id_to_a_user_once(env: BotTestEnvironment) -> None:
     anna, ben = env.telegram.person(42, "sv"), env.telegram.person(43)
     link = create_telegram_link(TOKEN, env.schedules.add_user("anna", language="sv"), datetime.now(UTC))
     async with env.listening():
@@ -30,7 +30,7 @@ async def test_a_link_binds_a_telegram_id_to_a_person_once(env: BotTestEnvironme
     assert people(env) == [("anna", 42, "sv")]
 
 
-async def test_one_telegram_id_is_one_person_and_the_way_out_is_told(env: BotTestEnvironment) -> None:
+async def test_telegram_id_of_another_user_is_refused_with_the_unlink_command(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     env.schedules.add_user("telegram:42", telegram_id=42)
     link = create_telegram_link(TOKEN, env.schedules.add_user("anna"), datetime.now(UTC))
@@ -44,7 +44,7 @@ async def test_one_telegram_id_is_one_person_and_the_way_out_is_told(env: BotTes
     assert ("anna", 42, "en") in people(env)
 
 
-async def test_a_link_lives_by_the_clock_of_the_database(env: BotTestEnvironment) -> None:
+async def test_link_expires_by_the_database_clock(env: BotTestEnvironment) -> None:
     anna, ben = env.telegram.person(42), env.telegram.person(43)
     env.schedules.set_clock("2031-01-01T10:00:00+00:00")
     first, second = (
@@ -62,7 +62,7 @@ async def test_a_link_lives_by_the_clock_of_the_database(env: BotTestEnvironment
 
 
 @pytest.mark.parametrize("how", ["expired", "altered", "of another bot", "short", "not ours"])
-async def test_a_link_that_is_not_one_binds_nobody_and_makes_nobody(how: str, env: BotTestEnvironment) -> None:
+async def test_invalid_link_connects_and_creates_no_user(how: str, env: BotTestEnvironment) -> None:
     ben = env.telegram.person(43)
     number, now = env.schedules.add_user("anna"), datetime.now(UTC)
     link = {
@@ -79,7 +79,7 @@ async def test_a_link_that_is_not_one_binds_nobody_and_makes_nobody(how: str, en
     assert people(env) == [("anna", None, "en")]
 
 
-async def test_a_private_bot_talks_to_nobody_else(env: BotTestEnvironment) -> None:
+async def test_private_bot_refuses_ids_that_are_not_allowed(env: BotTestEnvironment) -> None:
     anna, ben = env.telegram.person(42), env.telegram.person(43)
     async with env.listening(TELEGRAM_ALLOWED_IDS="42,44"):
         anna.send_text("/help")
@@ -89,7 +89,7 @@ async def test_a_private_bot_talks_to_nobody_else(env: BotTestEnvironment) -> No
     assert [uid for uid, _, _ in people(env)] == ["telegram:42"]
 
 
-async def test_without_newcomers_a_stranger_is_told_to_ask_for_a_link(env: BotTestEnvironment) -> None:
+async def test_unknown_user_is_told_to_get_a_link_if_newcomers_are_disabled(env: BotTestEnvironment) -> None:
     ben = env.telegram.person(43)
     async with env.listening(TELEGRAM_NEWCOMERS=False):
         ben.send_text("/today")
@@ -98,7 +98,7 @@ async def test_without_newcomers_a_stranger_is_told_to_ask_for_a_link(env: BotTe
     assert people(env) == []
 
 
-async def test_groups_are_passed_over_and_confirmed(env: BotTestEnvironment) -> None:
+async def test_group_messages_are_ignored_and_confirmed(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     async with env.listening():
         anna.send_text("/start", chat={"id": -100, "type": "group", "title": "family"})
@@ -108,7 +108,7 @@ async def test_groups_are_passed_over_and_confirmed(env: BotTestEnvironment) -> 
     assert len(anna.texts()) == 1
 
 
-async def test_too_much_at_once_is_told_so(env: BotTestEnvironment) -> None:
+async def test_rate_limited_user_is_asked_to_wait(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     at = int(time.time())
     async with env.listening() as poller:
@@ -119,7 +119,7 @@ async def test_too_much_at_once_is_told_so(env: BotTestEnvironment) -> None:
     assert "a lot at once" in anna.texts()[-1]
 
 
-async def test_what_waited_for_the_bot_is_not_too_much_at_once(env: BotTestEnvironment) -> None:
+async def test_rate_limit_counts_messages_by_their_time_of_sending(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     at = int(time.time()) - 3600
     for nth in range(10):
@@ -130,7 +130,7 @@ async def test_what_waited_for_the_bot_is_not_too_much_at_once(env: BotTestEnvir
     assert not any("a lot at once" in text for text in anna.texts())
 
 
-async def test_whoever_is_turned_away_is_told_in_their_language_and_waited_for_by_nobody(
+async def test_rate_limit_message_uses_the_users_language_and_is_not_retried(
     env: BotTestEnvironment,
 ) -> None:
     anna = env.telegram.person(42, "en")
@@ -148,7 +148,7 @@ async def test_whoever_is_turned_away_is_told_in_their_language_and_waited_for_b
     assert anna.texts()[1] == "Det var mycket på en gång. Vänta lite och skicka igen."
 
 
-async def test_whoever_comes_too_often_is_turned_away_however_telegram_takes_it(env: BotTestEnvironment) -> None:
+async def test_rate_limited_update_is_confirmed_even_if_the_refusal_fails(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     at = int(time.time())
     async with env.listening() as poller:
@@ -161,7 +161,7 @@ async def test_whoever_comes_too_often_is_turned_away_however_telegram_takes_it(
     assert len(anna.texts()) == 1
 
 
-async def test_words_that_are_no_command_get_the_list_of_commands(env: BotTestEnvironment) -> None:
+async def test_text_that_is_not_a_command_gets_the_list_of_commands(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42, "sv")
     async with env.listening():
         anna.send_text("hej")

@@ -11,7 +11,7 @@ from tests.support.bot_api import TOKEN
 from tests.support.telegram.environment import BotTestEnvironment
 
 
-async def test_a_token_that_is_refused_ends_it_with_the_setting_by_name(env: BotTestEnvironment) -> None:
+async def test_refused_token_ends_polling_and_names_the_setting(env: BotTestEnvironment) -> None:
     settings = env.settings(TELEGRAM_BOT_TOKEN=TOKEN.replace("123456", "999999"))
     async with open_dispatcher(settings, env.schedules.api, env.objects) as dispatcher:
         with pytest.raises(Misconfigured, match="TELEGRAM_BOT_TOKEN") as refusal:
@@ -19,7 +19,7 @@ async def test_a_token_that_is_refused_ends_it_with_the_setting_by_name(env: Bot
     assert "AAE_" not in str(refusal.value)
 
 
-async def test_a_webhook_that_was_set_is_taken_away_and_nothing_is_dropped(env: BotTestEnvironment) -> None:
+async def test_polling_removes_a_webhook_and_drops_no_update(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     env.telegram.webhook = {"url": "http://127.0.0.1:9/gone"}
     anna.send_text("/help")
@@ -28,7 +28,7 @@ async def test_a_webhook_that_was_set_is_taken_away_and_nothing_is_dropped(env: 
     assert env.telegram.webhook is None
 
 
-async def test_an_update_that_cannot_be_read_holds_up_nobody(env: BotTestEnvironment) -> None:
+async def test_unreadable_update_does_not_block_others(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     env.telegram.call_on_loop(env.telegram.add_update, {"message": {"message_id": "what", "chat": 7}})
     anna.send_text("/help")
@@ -38,7 +38,7 @@ async def test_an_update_that_cannot_be_read_holds_up_nobody(env: BotTestEnviron
     assert len(anna.texts()) == 1
 
 
-async def test_a_stop_confirms_what_is_done(env: BotTestEnvironment) -> None:
+async def test_stopping_confirms_handled_updates(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     async with env.listening():
         anna.send_text("/help")
@@ -46,7 +46,7 @@ async def test_a_stop_confirms_what_is_done(env: BotTestEnvironment) -> None:
     assert env.telegram.waiting() == []
 
 
-async def test_apps_are_told_the_commands_in_every_language(env: BotTestEnvironment) -> None:
+async def test_bot_commands_are_registered_in_every_language(env: BotTestEnvironment) -> None:
     async with env.listening():
         await env.wait(lambda: len(env.telegram.called("setMyCommands")) == 3)
     calls = env.telegram.called("setMyCommands")

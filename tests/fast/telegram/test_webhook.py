@@ -35,7 +35,7 @@ def update(**message: object) -> dict[str, object]:
     return {"update_id": 7, **message}
 
 
-async def test_what_nobody_needs_is_answered_with_200(env: BotTestEnvironment) -> None:
+async def test_irrelevant_updates_are_answered_with_200(env: BotTestEnvironment) -> None:
     with hooked(env) as client:
         bodies: list[Any] = [{"update_id": 7, "poll": {}}, {"update_id": 8}, {"no": "update"}, [1], "x"]
         for body in bodies:
@@ -43,7 +43,7 @@ async def test_what_nobody_needs_is_answered_with_200(env: BotTestEnvironment) -
         assert client.post("/telegram/hook", content=b"\xff", headers={HEADER: SECRET}).status_code == 200
 
 
-async def test_without_a_bot_there_is_no_such_address(env: BotTestEnvironment) -> None:
+async def test_without_a_bot_the_webhook_path_is_not_found(env: BotTestEnvironment) -> None:
     dsn = make_conninfo(env.schedules.admin.info.dsn, user=Names().api)
     with running(build_app(Settings(), dsn, env.objects)) as address, client_for(address) as client:
         assert client.post("/telegram/hook", json={}, headers={HEADER: SECRET}).status_code == 404

@@ -10,12 +10,12 @@ from duly.db.admin import clone_database, drop_database
 from duly.errors import NotATestDatabase
 from duly.testing import FOREIGN_DATABASE_VARIABLES, TestDatabases, server_for_tests
 
-MOST_SECONDS_FOR_A_CLONE = 0.150
+MAX_SECONDS_FOR_A_CLONE = 0.150
 MAX_TRIES = 25
-TIMES_AN_EMPTY_ONE = 4  # on a machine that is busy, and slow at everything
+MAX_RATIO_TO_AN_EMPTY_CLONE = 4  # on a machine that is busy, and slow at everything
 
 
-def test_a_clone_is_a_database_of_its_own(databases: TestDatabases, worker_id: str) -> None:
+def test_clones_are_separate_databases(databases: TestDatabases, worker_id: str) -> None:
     with databases.clone(worker_id) as first, databases.clone(worker_id) as second:
         with psycopg.connect(first) as connection:
             connection.execute("create table only_here ()")
@@ -23,7 +23,7 @@ def test_a_clone_is_a_database_of_its_own(databases: TestDatabases, worker_id: s
             assert connection.execute("select to_regclass('only_here')").fetchone() == (None,)
 
 
-def test_a_clone_is_gone_afterwards_even_while_somebody_is_connected(databases: TestDatabases, worker_id: str) -> None:
+def test_clone_is_dropped_afterwards_even_with_open_connections(databases: TestDatabases, worker_id: str) -> None:
     with databases.clone(worker_id) as dsn:
         visitor = psycopg.connect(dsn)
     with visitor, pytest.raises(psycopg.OperationalError):
@@ -34,31 +34,31 @@ def test_a_clone_is_gone_afterwards_even_while_somebody_is_connected(databases: 
 
 def test_a_clone_takes_less_than_150_ms(databases: TestDatabases, worker_id: str) -> None:
     def seconds_for_one() -> float:
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         with databases.clone(worker_id):
-            return time.perf_counter() - began
+            return time.perf_counter() - started_at
 
     def seconds_for_an_empty_one() -> float:
         name = f"{databases.prefix}_{worker_id}_empty"
         with psycopg.connect(databases.dsn, autocommit=True) as admin:
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             clone_database(admin, "template0", name)
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - started_at
             drop_database(admin, name)
         return seconds
 
     tries: list[tuple[float, float]] = []
-    while not any(clone < max(MOST_SECONDS_FOR_A_CLONE, TIMES_AN_EMPTY_ONE * empty) for clone, empty in tries):
+    while not any(clone < max(MAX_SECONDS_FOR_A_CLONE, MAX_RATIO_TO_AN_EMPTY_CLONE * empty) for clone, empty in tries):
         assert len(tries) < MAX_TRIES, tries
         tries.append((seconds_for_one(), seconds_for_an_empty_one()))
 
 
-def test_our_own_server_for_tests_does_not_wait_for_the_disk(server: str) -> None:
+def test_test_server_runs_with_fsync_off(server: str) -> None:
     with psycopg.connect(server) as connection:
         assert connection.execute("show fsync").fetchone() == ("off",)
 
 
-def test_every_major_version_gives_clones_too(database: str) -> None:
+def test_every_major_version_provides_clones(database: str) -> None:
     with psycopg.connect(database) as connection:
         assert connection.info.server_version >= 150000
         assert connection.execute("select lower('ÅÄÖ')").fetchone() == ("åäö",)

@@ -114,7 +114,7 @@ async def sqlalchemy_async_session(dsn: str) -> AsyncGenerator[Any, None]:
         yield session
 
 
-KINDS = (
+OPENERS = (
     psycopg_sync,
     psycopg_async,
     sqlalchemy_connection,
@@ -124,7 +124,7 @@ KINDS = (
 )
 
 
-@pytest.fixture(params=KINDS, ids=lambda each: each.__name__)
+@pytest.fixture(params=OPENERS, ids=lambda each: each.__name__)
 def opens(request: pytest.FixtureRequest) -> Opens:
     """Return each kind of connection in turn."""
     return request.param
@@ -140,9 +140,7 @@ async def enqueue(tx: Any, of: Any, *args: Any, size: int | None = None, **when:
     await now(of.on(tx, **when).enqueue(*args, **({} if size is None else {"size": size})))
 
 
-async def test_a_job_is_found_in_the_transaction_that_asked_for_it_and_committed_afterwards(
-    opens: Opens, duly_database: str
-) -> None:
+async def test_assert_enqueued_finds_a_job_inside_and_after_its_transaction(opens: Opens, duly_database: str) -> None:
     async with opens(duly_database) as tx:
         await now(assert_not_enqueued(tx, thumbnail))
         await enqueue(tx, thumbnail, "a1", key="order:42", size=64)
@@ -156,7 +154,7 @@ async def test_a_job_is_found_in_the_transaction_that_asked_for_it_and_committed
         assert_enqueued(other, thumbnail, "a1")
 
 
-async def test_what_is_not_there_fails_and_says_what_is(opens: Opens, duly_database: str) -> None:
+async def test_failed_assert_enqueued_lists_the_existing_jobs(opens: Opens, duly_database: str) -> None:
     async with opens(duly_database) as tx:
         with pytest.raises(
             AssertionError, match=r"0 jobs are queued, expected 1: 'thumbnail' with {}; existing jobs:\n  none"
@@ -173,7 +171,7 @@ async def test_what_is_not_there_fails_and_says_what_is(opens: Opens, duly_datab
     ]
 
 
-async def test_a_login_bound_to_its_tenant_sees_the_jobs_and_keeps_its_tenant(opens: Opens, duly_database: str) -> None:
+async def test_assert_enqueued_works_under_row_security_and_keeps_the_tenant(opens: Opens, duly_database: str) -> None:
     with psycopg.connect(duly_database, autocommit=True) as admin:
         admin.execute("alter role duly_api login")
     async with opens(make_conninfo(duly_database, user="duly_api")) as tx:
@@ -215,7 +213,7 @@ class Read:
         return self.row
 
 
-def test_the_address_of_a_tests_database_is_a_url_that_sqlalchemy_takes(duly_database: str) -> None:
+def test_duly_database_is_a_url_that_sqlalchemy_accepts(duly_database: str) -> None:
     assert make_url(duly_database).database
     engine = create_engine(duly_database)
     with engine.connect() as connection:
@@ -224,13 +222,13 @@ def test_the_address_of_a_tests_database_is_a_url_that_sqlalchemy_takes(duly_dat
 
 
 @pytest.mark.parametrize("autocommit", [True, False])
-def test_looking_opens_no_transaction(duly_database: str, autocommit: bool) -> None:
+def test_assert_not_enqueued_opens_no_transaction(duly_database: str, autocommit: bool) -> None:
     with psycopg.connect(duly_database, autocommit=autocommit) as connection:
         assert_not_enqueued(connection, plain)
         assert connection.info.transaction_status is TransactionStatus.IDLE
 
 
-def test_a_job_that_is_done_no_longer_waits(duly_database: str) -> None:
+def test_assert_enqueued_ignores_finished_jobs(duly_database: str) -> None:
     with psycopg.connect(duly_database) as tx:
         plain.on(tx).enqueue()
     drain(app, duly_database)
@@ -238,7 +236,7 @@ def test_a_job_that_is_done_no_longer_waits(duly_database: str) -> None:
         assert_enqueued(tx, plain)
 
 
-def test_as_many_as_there_are_is_not_more_and_not_fewer(duly_database: str) -> None:
+def test_assert_enqueued_compares_the_exact_number_of_jobs(duly_database: str) -> None:
     with psycopg.connect(duly_database) as tx:
         for _ in range(30):
             plain.on(tx).enqueue()
@@ -247,7 +245,7 @@ def test_as_many_as_there_are_is_not_more_and_not_fewer(duly_database: str) -> N
             assert_enqueued(tx, plain, times=29)
 
 
-def test_arguments_that_the_handler_does_not_have_are_refused(duly_database: str) -> None:
+def test_assert_enqueued_refuses_arguments_that_the_handler_does_not_have(duly_database: str) -> None:
     with psycopg.connect(duly_database) as tx, pytest.raises(InvalidArgument, match="no such arguments"):
         assert_enqueued(tx, plain, image_id="a1")
 
@@ -255,43 +253,43 @@ def test_arguments_that_the_handler_does_not_have_are_refused(duly_database: str
 # What does its handler say? -------------------------------------------------------------------------------------------
 
 
-def test_a_handler_says_what_it_says() -> None:
+def test_perform_returns_the_outcome_or_raises_the_exception_of_the_handler() -> None:
     assert perform(plain, "later") == duly.Later(3600)
     assert perform(plain, say="never") == duly.GiveUp("NEVER", "not like this")
     with pytest.raises(RuntimeError, match="oops"):
         perform(plain, "oops")
 
 
-def test_arguments_and_results_travel_as_json() -> None:
-    said = perform(thumbnail, "a1", tags=("x", "y"), attempt=2)
-    assert said == duly.Done({"image": "a1", "size": 256, "tags": ["x", "y"], "attempt": 2})
+def test_perform_passes_arguments_and_results_as_json() -> None:
+    outcome = perform(thumbnail, "a1", tags=("x", "y"), attempt=2)
+    assert outcome == duly.Done({"image": "a1", "size": 256, "tags": ["x", "y"], "attempt": 2})
     with pytest.raises(InvalidArgument):
         perform(thumbnail, object())
     with pytest.raises(InvalidArgument, match="cannot be called with these arguments"):
         perform(thumbnail)
 
 
-def test_a_handler_is_told_what_its_declaration_says() -> None:
+def test_perform_builds_the_context_from_the_declaration() -> None:
     assert perform(plain) == duly.Done([0, 7, str(app.org)])
     assert perform(plain, attempt=1, max_attempts=2, org=OTHER_ORG) == duly.Done([1, 2, str(OTHER_ORG)])
 
 
-async def test_a_handler_is_performed_inside_a_running_loop_too() -> None:
+async def test_perform_works_inside_a_running_event_loop() -> None:
     assert perform(thumbnail, "a1") == duly.Done({"image": "a1", "size": 256, "tags": [], "attempt": 0})
     assert perform(plain, "later") == duly.Later(3600)
 
 
-def test_an_isolated_handler_is_performed_here() -> None:
+def test_perform_runs_an_isolated_handler_in_this_process() -> None:
     assert perform(shop.types["alone"], "well") == duly.Done("alone well")
 
 
-def test_a_handler_that_needs_a_database_is_refused_with_the_way_out() -> None:
+def test_perform_refuses_a_handler_that_needs_a_database_and_suggests_drain() -> None:
     for needy in (writes, chain):
         with pytest.raises(Misconfigured, match=r"without a database.*drain"):
             perform(needy, *([1] if needy is chain else []))
 
 
-async def test_a_test_with_a_loop_drains_as_well(duly_database: str) -> None:
+async def test_drain_works_inside_a_running_event_loop(duly_database: str) -> None:
     async with await psycopg.AsyncConnection.connect(duly_database) as tx:
         await thumbnail.on(tx).enqueue("a1")
         await assert_enqueued(tx, thumbnail)
@@ -301,14 +299,14 @@ async def test_a_test_with_a_loop_drains_as_well(duly_database: str) -> None:
     assert (job.status, job.stage, job.progress) == ("succeeded", "drawing", 50)
 
 
-def test_an_endless_chain_is_cut_and_named(duly_database: str) -> None:
+def test_drain_stops_an_endless_chain_and_names_its_jobs(duly_database: str) -> None:
     with psycopg.connect(duly_database) as tx:
         chain.on(tx).enqueue(1000)
     with pytest.raises(AssertionError, match=r"still due after 3 cycles.*\n  chain  succeeded  {\"links\": 998}"):
         drain(app, duly_database, max_cycles=3)
 
 
-def test_a_drain_has_the_rights_of_a_worker_and_no_more(duly_database: str) -> None:
+def test_drain_runs_with_the_privileges_of_a_worker(duly_database: str) -> None:
     with psycopg.connect(duly_database) as tx:
         plain.on(tx).enqueue()
         tx.execute("revoke execute on all functions in schema ledger from duly_worker")
@@ -316,7 +314,7 @@ def test_a_drain_has_the_rights_of_a_worker_and_no_more(duly_database: str) -> N
         drain(app, duly_database)
 
 
-def test_a_database_that_is_not_for_tests_is_not_touched(database: str) -> None:
+def test_drain_and_clock_refuse_a_database_without_a_test_clock(database: str) -> None:
     with psycopg.connect(database) as tx:
         plain.on(tx).enqueue()
     with pytest.raises(NotATestDatabase, match="has no test clock"):
@@ -331,17 +329,17 @@ def test_a_database_that_is_not_for_tests_is_not_touched(database: str) -> None:
 
 
 @pytest.mark.parametrize("duration", ["6h", timedelta(hours=6), 21_600])
-def test_time_passes_by_so_much(duly_clock: Clock, duration: Any) -> None:
-    began = duly_clock.now()
-    assert timedelta(hours=6) <= duly_clock.advance(duration) - began < timedelta(hours=6, minutes=5)
+def test_clock_advances_by_the_given_duration(duly_clock: Clock, duration: Any) -> None:
+    started_at = duly_clock.now()
+    assert timedelta(hours=6) <= duly_clock.advance(duration) - started_at < timedelta(hours=6, minutes=5)
 
 
-def test_time_passes_for_others_when_the_transaction_is_committed(duly_database: str, duly_clock: Clock) -> None:
-    began = duly_clock.now()
+def test_clock_change_is_visible_to_others_after_commit(duly_database: str, duly_clock: Clock) -> None:
+    started_at = duly_clock.now()
     with psycopg.connect(duly_database) as tx:
         Clock(tx).advance("1d")
-        assert duly_clock.now() - began < timedelta(hours=1)
-    assert duly_clock.now() - began > timedelta(days=1)
+        assert duly_clock.now() - started_at < timedelta(hours=1)
+    assert duly_clock.now() - started_at > timedelta(days=1)
 
 
 # The plugin, in a project of its own ----------------------------------------------------------------------------------
@@ -358,21 +356,21 @@ def pytest_in(directory: Path, *arguments: str, **environment: str) -> subproces
     )
 
 
-def test_the_last_to_leave_removes_what_a_run_shared(tmp_path: Path) -> None:
-    place = tmp_path / "duly-tests-shared"
-    with shared_directory(place) as first:
+def test_last_user_removes_the_shared_directory(tmp_path: Path) -> None:
+    shared = tmp_path / "duly-tests-shared"
+    with shared_directory(shared) as first:
         (first / "something").touch()
-        with shared_directory(place) as second:
+        with shared_directory(shared) as second:
             assert (second / "something").exists()
         assert (first / "something").exists()
-    assert not place.exists()
+    assert not shared.exists()
 
 
 ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 WITH_OURS = ("-p", "duly.testing.plugin", "-W", "error")
 
 
-def test_who_does_not_use_the_plugin_pays_nothing_for_it(tmp_path: Path) -> None:
+def test_unused_plugin_imports_no_heavy_module(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import sys\n\ndef test_it():\n    assert not {'psycopg', 'sqlalchemy', 'pydantic'} & set(sys.modules)\n"
     )
@@ -380,7 +378,7 @@ def test_who_does_not_use_the_plugin_pays_nothing_for_it(tmp_path: Path) -> None
     assert "1 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
-def test_pytest_finds_the_plugin_by_its_name_where_duly_is_installed(tmp_path: Path) -> None:
+def test_pytest_finds_the_plugin_by_its_entry_point(tmp_path: Path) -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
     metadata = tmp_path / "duly-0.1.0.dist-info"
     metadata.mkdir()
@@ -391,7 +389,7 @@ def test_pytest_finds_the_plugin_by_its_name_where_duly_is_installed(tmp_path: P
     assert "duly_database --" in ran.stdout, ran.stdout + ran.stderr
 
 
-def test_drain_raises_what_a_handler_raised_when_asked_to(duly_database: str) -> None:
+def test_drain_with_raising_raises_the_handlers_exception(duly_database: str) -> None:
     with psycopg.connect(duly_database) as tx:
         plain.on(tx).enqueue(say="oops")
     with pytest.raises(RuntimeError, match="oops") as caught:
@@ -399,7 +397,7 @@ def test_drain_raises_what_a_handler_raised_when_asked_to(duly_database: str) ->
     assert caught.traceback[-1].name == "plain"
 
 
-def test_drain_raises_an_outcome_where_no_exception_was(duly_database: str) -> None:
+def test_drain_with_raising_raises_the_outcome_without_an_exception(duly_database: str) -> None:
     with psycopg.connect(duly_database) as tx:
         plain.on(tx).enqueue(say="never")
     with pytest.raises(duly.GiveUp, match="NEVER: not like this"):

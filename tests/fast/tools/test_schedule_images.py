@@ -39,7 +39,7 @@ def test_another_seed_or_number_draws_another_image() -> None:
 
 @needs_a_font
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_layout_is_drawn_with_what_a_correct_reading_returns(layout: str) -> None:
+def test_every_layout_is_drawn_with_its_expected_reading(layout: str) -> None:
     sample = render(Plan(1, 0, layout, INSTALLED[0], "jpeg"))
     assert sample.data
     assert (sample.truth.refuse is not None) == (layout in REFUSED)
@@ -47,7 +47,7 @@ def test_every_layout_is_drawn_with_what_a_correct_reading_returns(layout: str) 
 
 
 @pytest.mark.parametrize("font", FAMILIES)
-def test_every_font_draws_or_says_what_to_install(font: str) -> None:
+def test_every_font_renders_or_names_the_package_to_install(font: str) -> None:
     plan = Plan(1, 0, "cards", font, "clean")
     if font in INSTALLED:
         assert render(plan).suffix == "png"
@@ -56,12 +56,12 @@ def test_every_font_draws_or_says_what_to_install(font: str) -> None:
         render(plan)
 
 
-def test_all_plans_have_every_combination_once() -> None:
+def test_plan_all_contains_every_combination_once() -> None:
     plans = list(plan_all(1, list(LAYOUTS), list(FAMILIES), list(DAMAGES)))
     assert len({plan.name for plan in plans}) == len(plans) == len(LAYOUTS) * len(FAMILIES) * len(DAMAGES)
 
 
-def test_some_plans_have_every_layout_as_often_as_the_others_and_are_the_same_for_a_seed() -> None:
+def test_plan_some_is_balanced_over_layouts_and_deterministic() -> None:
     arguments = (7, 2 * len(LAYOUTS), list(LAYOUTS), list(FAMILIES), list(DAMAGES))
     plans = list(plan_some(*arguments))
     assert sorted(plan.layout for plan in plans) == sorted([*LAYOUTS, *LAYOUTS])
@@ -73,13 +73,13 @@ def test_some_plans_have_every_layout_as_often_as_the_others_and_are_the_same_fo
 
 def marked_names(language: str) -> list[str]:
     """Those of many invented names, places and surnames that have a letter with a mark."""
-    words = Words(random.Random(f"names {language}"), language)  # noqa: S311
-    names = [name for _ in range(NAMES) for name in (words.name(), words.place(), words.surname())]
+    vocabulary = Words(random.Random(f"names {language}"), language)  # noqa: S311
+    names = [name for _ in range(NAMES) for name in (vocabulary.name(), vocabulary.place(), vocabulary.surname())]
     return [name for name in names if fold(name) != name.casefold()]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_no_invented_name_with_a_mark_is_among_the_words_that_the_reader_knows(language: str) -> None:
+def test_no_invented_name_with_a_diacritic_is_in_the_word_list_of_the_reader(language: str) -> None:
     spellings = {spelling.casefold() for found in known_words()[0].values() for spelling in found}
     names = marked_names(language)
     assert bool(names) == (language != "en")
@@ -87,7 +87,7 @@ def test_no_invented_name_with_a_mark_is_among_the_words_that_the_reader_knows(l
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_reader_knows_the_end_of_an_invented_name_only_where_that_is_a_usual_ending(language: str) -> None:
+def test_invented_names_share_only_usual_endings_with_the_word_list(language: str) -> None:
     _, _, ends = known_words()
     usual = {fold(end) for end in (*PLACE_ENDINGS[language], *SURNAME_ENDINGS[language])}
     known = [end for name in marked_names(language) for end in ends if fold(name).endswith(end)]
@@ -122,7 +122,7 @@ def test_an_image_that_is_read_as_drawn_is_right() -> None:
         (*BO[:3], "BO ÄLM", "Storgatan, 4"),
     ],
 )
-def test_case_blanks_and_punctuation_are_no_difference(shift: tuple[str, ...]) -> None:
+def test_comparison_ignores_case_blanks_and_punctuation(shift: tuple[str, ...]) -> None:
     assert compare(read(ANNA, shift), TRUTH).verdict == "right"
 
 
@@ -137,7 +137,7 @@ def test_case_blanks_and_punctuation_are_no_difference(shift: tuple[str, ...]) -
         (*BO[:3], BO[4], BO[3]),
     ],
 )
-def test_a_mark_a_letter_a_digit_or_a_field_is_a_difference(shift: tuple[str, ...]) -> None:
+def test_comparison_detects_a_different_diacritic_letter_digit_or_field(shift: tuple[str, ...]) -> None:
     outcome = compare(read(ANNA, shift), TRUTH)
     assert (outcome.verdict, outcome.right) == ("wrong", 1)
     assert (outcome.missing, outcome.extra) == ([(DAY, *BO)], [(DAY, *shift)])
@@ -148,7 +148,7 @@ def test_a_mark_a_letter_a_digit_or_a_field_is_a_difference(shift: tuple[str, ..
     [read(ANNA), read(ANNA, BO, BO), read(ANNA, BO, day="2026-09-08")],
     ids=["a shift is missing", "a shift too many", "another day"],
 )
-def test_a_shift_too_few_or_too_many_or_on_another_day_is_silently_wrong(pages: list[RecognisedDay]) -> None:
+def test_missing_extra_or_misdated_shift_is_silently_wrong(pages: list[RecognisedDay]) -> None:
     assert compare(pages, TRUTH).verdict == "wrong"
 
 

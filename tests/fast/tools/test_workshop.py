@@ -43,7 +43,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_our_locks_are_in_order(checkout: Path) -> None:
+def test_lock_files_have_no_problems(checkout: Path) -> None:
     assert find_lock_problems(checkout) == []
 
 
@@ -60,14 +60,14 @@ def test_our_locks_are_in_order(checkout: Path) -> None:
         ("requirements-dev.txt", "-i https://index.example/simple"),
     ],
 )
-def test_an_address_in_any_lock_file_is_found(file: str, line: str, checkout: Path) -> None:
+def test_url_in_a_lock_file_is_found(file: str, line: str, checkout: Path) -> None:
     (checkout / file).parent.mkdir(exist_ok=True)
     with (checkout / file).open("a") as lock:
         lock.write(f"\n{line}\n")
     assert find_lock_problems(checkout)[0].startswith(f"{file} contains a URL")
 
 
-def test_locks_that_git_ignores_may_say_what_they_like(checkout: Path) -> None:
+def test_ignored_lock_files_are_not_checked(checkout: Path) -> None:
     (checkout / "uv.lock").write_text('url = "https://index.example/simple"')
     assert find_lock_problems(checkout) == []
 
@@ -85,7 +85,7 @@ def test_a_dependency_that_is_not_locked_is_found(checkout: Path) -> None:
     assert find_lock_problems(checkout) == [problem]
 
 
-def test_the_lock_is_what_its_maker_would_write() -> None:
+def test_lock_file_matches_its_generator() -> None:
     text = (ROOT / "requirements.lock").read_text()
     entries = list(parse_lock(text))
     needs = {
@@ -95,7 +95,7 @@ def test_the_lock_is_what_its_maker_would_write() -> None:
     assert HEADER + render(by_requirement(entry for _, entry in entries), needs) == text
 
 
-def test_pins_can_be_taken_out_and_put_back() -> None:
+def test_pins_can_be_removed_and_restored() -> None:
     pyproject = (ROOT / "pyproject.toml").read_text()
     everything = by_requirement(entry for _, entry in parse_lock((ROOT / "requirements.lock").read_text()))
     plain = without_pins(pyproject)
@@ -109,10 +109,10 @@ def test_a_lock_without_hashes_is_not_written(tmp_path: Path) -> None:
     for group in PACKAGES:
         project.wheel(group, "1.0")  # found as files, for which uv knows no hash
     before = (project.root / "requirements.lock").read_text()
-    making = "from tools.commands.lock import write_locks; write_locks(upgrade=False, as_json=True)"
+    program = "from tools.commands.lock import write_locks; write_locks(upgrade=False, as_json=True)"
     environment = project.environment(PYTHONPATH=f"{project.root / 'src'}:{ROOT}")
-    made = subprocess.run([*PYTHON, "-c", making], env=environment, capture_output=True, text=True)
-    assert "gives no hashes for small-core==1.0" in made.stderr
+    result = subprocess.run([*PYTHON, "-c", program], env=environment, capture_output=True, text=True)
+    assert "gives no hashes for small-core==1.0" in result.stderr
     assert (project.root / "requirements.lock").read_text() == before
 
 
@@ -133,7 +133,7 @@ def ci(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("checks", "tests"), [("0", "0"), ("1", "0"), ("0", "1")])
-def test_ci_passes_only_when_everything_did_and_closes_with_pytests_line(checks: str, tests: str, ci: Path) -> None:
+def test_ci_passes_only_if_every_step_did_and_ends_with_pytests_summary(checks: str, tests: str, ci: Path) -> None:
     programs = ci / "programs"  # no apt-get on this PATH: it goes on without
     programs.mkdir()
     for tool in ("bash", "sh", "dirname", "id", "mktemp", "tee", "rm"):

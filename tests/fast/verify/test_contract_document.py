@@ -79,21 +79,24 @@ def read(document: dict[str, Any], connection: Admin) -> Iterator[str]:
     for contract in document["contracts"]:
         yield from differing_columns(contract, connection)
         yield from strange_states(contract, connection)
-    for law in [*document["invariants"], *(law for each in document["contracts"] for law in each["invariants"])]:
-        for (offender,) in connection.execute(law["sql"].encode()):
-            yield f"{law['name']}: {offender}"
+    for invariant in [
+        *document["invariants"],
+        *(invariant for each in document["contracts"] for invariant in each["invariants"]),
+    ]:
+        for (offender,) in connection.execute(invariant["sql"].encode()):
+            yield f"{invariant['name']}: {offender}"
 
 
 def differing_columns(contract: dict[str, Any], connection: Admin) -> Iterator[str]:
     """Columns that are missing, too many, or of another type."""
-    wanted = {
+    expected_names = {
         (line["name"], line["nullable"], line["type"]) for line in contract["catalogue"] if line["kind"] == "column"
     }
     rows = connection.execute(COLUMNS.replace("%I", "%%I"), {"schemas": contract["schemas"]})
     bookkeeping = ("duly.alembic_version.", "duly.schema_object.")
     found = {tuple(row) for row in rows if not row[0].startswith(bookkeeping)}
-    yield from (f"missing {name}" for name, _, _ in wanted - found)
-    yield from (f"unexpected {name}" for name, _, _ in found - wanted)
+    yield from (f"missing {name}" for name, _, _ in expected_names - found)
+    yield from (f"unexpected {name}" for name, _, _ in found - expected_names)
 
 
 def strange_states(contract: dict[str, Any], connection: Admin) -> Iterator[str]:
@@ -105,12 +108,14 @@ def strange_states(contract: dict[str, Any], connection: Admin) -> Iterator[str]
                 yield f"{machine['table']} has rows that are {state}"
 
 
-def test_another_reader_finds_nothing_in_a_database_in_order(document: dict[str, Any], admin: Admin) -> None:
+def test_example_reader_of_the_document_finds_no_difference_in_a_sound_database(
+    document: dict[str, Any], admin: Admin
+) -> None:
     assert list(read(document, admin)) == []
 
 
-@pytest.mark.lawless
-def test_another_reader_finds_what_was_planted(document: dict[str, Any], admin: Admin) -> None:
+@pytest.mark.breaks_invariants
+def test_example_reader_of_the_document_finds_planted_differences(document: dict[str, Any], admin: Admin) -> None:
     admin.execute("alter table duly.workers alter column pid type integer")
     admin.execute("alter table ledger.job drop column stage")
     admin.execute("alter table posts.posts add extra text")
@@ -119,8 +124,8 @@ def test_another_reader_finds_what_was_planted(document: dict[str, Any], admin: 
     )
     admin.execute("update duly.outbox set starts = 3")
     found = list(read(document, admin))
-    for words in ("missing duly.workers.pid", "unexpected duly.workers.pid", "missing ledger.job.stage"):
-        assert words in found
+    for expected_text in ("missing duly.workers.pid", "unexpected duly.workers.pid", "missing ledger.job.stage"):
+        assert expected_text in found
     assert "unexpected posts.posts.extra" in found
     assert [each for each in found if each.startswith("starts_of_messages_match_their_log: message ")]
 
@@ -128,21 +133,24 @@ def test_another_reader_finds_what_was_planted(document: dict[str, Any], admin: 
 # What stands in it ----------------------------------------------------------------------------------------------------
 
 
-def test_the_document_says_of_which_revision_it_is(document: dict[str, Any], admin: Admin) -> None:
+def test_document_contains_its_format_and_revision(document: dict[str, Any], admin: Admin) -> None:
     assert document["format"] == 1
     recorded = [revision for (revision,) in admin.execute("select version_num from duly.alembic_version")]
     assert document["revisions"] == list(revisions_of(recorded))
 
 
-def test_no_word_of_a_contract_is_lost() -> None:
+def test_parsing_a_contract_line_loses_no_text() -> None:
     for contract in CONTRACTS:
         for line in contract_lines(contract):
             parts = parse_line(line)
-            said = {f"{parts['kind']} {parts['definition']}", f"{parts['kind']} {parts['name']} {parts['definition']}"}
-            assert line in said
+            joined = {
+                f"{parts['kind']} {parts['definition']}",
+                f"{parts['kind']} {parts['name']} {parts['definition']}",
+            }
+            assert line in joined
 
 
-def test_names_of_a_catalogue_are_one_of_a_kind(document: dict[str, Any]) -> None:
+def test_catalogue_names_are_unique_per_kind(document: dict[str, Any]) -> None:
     several = {"begin", "edge", "grant"}  # a state has many edges, a thing many grants
     for contract in document["contracts"]:
         names = [(line["kind"], line["name"]) for line in contract["catalogue"] if line["kind"] not in several]
@@ -171,14 +179,14 @@ def misdrawn(machine: StateMachine, document: dict[str, Any]) -> Iterator[str]:
         yield f"{machine.name}: {machine.held} is not among those that stay: {drawn['stays']}"
 
 
-def test_the_machines_are_drawn_as_they_are(document: dict[str, Any]) -> None:
+def test_document_contains_the_states_and_edges_of_each_state_machine(document: dict[str, Any]) -> None:
     offenders = [fault for machine in MACHINES for fault in misdrawn(machine, document)]
     assert not offenders, "\n".join(offenders)
 
 
-def test_every_machine_is_drawn() -> None:
+def test_document_contains_every_state_machine() -> None:
     assert set(CONTRACT_MACHINES) == {machine.name for machine in MACHINES}
 
 
-def test_the_document_is_the_same_from_python(document: dict[str, Any]) -> None:
+def test_build_document_returns_the_same_document_as_the_command(document: dict[str, Any]) -> None:
     assert json.loads(json.dumps(build_document(list(CONTRACTS), Names()))) == document

@@ -91,7 +91,9 @@ def settings_for(dsn: str | None, **variables: object) -> Settings:
     return settings if dsn else settings.model_copy(update={"database_url": None})
 
 
-def look(check: str, dsn: str, limits: Limits | None = None, *, embedded: bool = False, **variables: object) -> Finding:
+def run_check(
+    check: str, dsn: str, limits: Limits | None = None, *, embedded: bool = False, **variables: object
+) -> Finding:
     """One check on one database, with these settings; every verdict but ok comes with a fix."""
     with open_connection(dsn) as connection:
         finding = load_checks()[check](
@@ -103,7 +105,7 @@ def look(check: str, dsn: str, limits: Limits | None = None, *, embedded: bool =
     return finding
 
 
-def mend(admin: Admin, finding: Finding) -> None:
+def apply_fix(admin: Admin, finding: Finding) -> None:
     """Do what the finding says."""
     assert finding.fix
     admin.execute(finding.fix.encode())
@@ -120,26 +122,26 @@ def open_transaction(dsn: str, statement: str = "select 1") -> Generator[Admin, 
 # The server -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_server_we_test_on_is_ok(database: str) -> None:
-    finding = look("server", database)
+def test_tested_server_version_is_ok(database: str) -> None:
+    finding = run_check("server", database)
     assert finding.verdict is OK
     assert re.search(r"PostgreSQL 1[5-8]\.\d+ at ", finding.found)
 
 
-def test_an_older_server_is_bad_and_a_newer_one_untested(database: str) -> None:
-    assert look("server", database, Limits(oldest_major=90, newest_major=99)).verdict is BAD
-    newer = look("server", database, Limits(oldest_major=1, newest_major=9))
+def test_older_server_is_bad_and_newer_server_is_a_warning(database: str) -> None:
+    assert run_check("server", database, Limits(oldest_major=90, newest_major=99)).verdict is BAD
+    newer = run_check("server", database, Limits(oldest_major=1, newest_major=9))
     assert newer.verdict is WARN
     assert "newer than 9" in newer.found
 
 
-def test_durability_is_ok_where_nothing_was_switched_off(plain_database: str) -> None:
-    finding = look("durability", plain_database)
+def test_durability_is_ok_with_the_default_server_settings(plain_database: str) -> None:
+    finding = run_check("durability", plain_database)
     assert (finding.verdict, finding.found) == (OK, "fsync on, full_page_writes on, synchronous_commit on")
 
 
-def test_fsync_off_is_bad_unless_the_database_says_that_it_is_for_tests(fast_server: str) -> None:
-    bad = look("durability", fast_server)
+def test_fsync_off_is_bad_unless_the_database_is_marked_as_a_test_database(fast_server: str) -> None:
+    bad = run_check("durability", fast_server)
     assert bad.verdict is BAD
     assert {"fsync is off", "full_page_writes is off", "synchronous_commit is off"} <= set(
         re.findall(r"\w+ is off", bad.found)
@@ -147,71 +149,71 @@ def test_fsync_off_is_bad_unless_the_database_says_that_it_is_for_tests(fast_ser
     assert "alter system set fsync = on" in str(bad.fix)
     name = f"doctor_test_{uuid.uuid4().hex}"
     for_tests = create_database(fast_server, name)
-    assert look("durability", for_tests).verdict is WARN
+    assert run_check("durability", for_tests).verdict is WARN
     with psycopg.connect(fast_server, autocommit=True) as connection:
         drop_database(connection, name)
 
 
 @pytest.mark.parametrize("mode", ["off", "local"])
-def test_a_commit_that_waits_for_nothing_is_a_warning(mode: str, plain_database: str) -> None:
-    finding = look("durability", make_conninfo(plain_database, options=f"-c synchronous_commit={mode}"))
+def test_weak_synchronous_commit_is_a_warning(mode: str, plain_database: str) -> None:
+    finding = run_check("durability", make_conninfo(plain_database, options=f"-c synchronous_commit={mode}"))
     assert finding.verdict is WARN
     assert finding.found.startswith(f"synchronous_commit is {mode}")
 
 
-def test_connections_are_counted_against_what_the_server_has(plain_database: str) -> None:
-    fine = look("connections", plain_database)
+def test_connections_are_compared_with_max_connections(plain_database: str) -> None:
+    fine = run_check("connections", plain_database)
     assert fine.verdict is OK
     assert re.match(r"\d+ of 97 connections in use \(\d+%\), DULY_POOL_SIZE=10", fine.found)
-    full = look("connections", plain_database, Limits(connections_share=0))
+    full = run_check("connections", plain_database, Limits(connections_share=0))
     assert (full.verdict, "max_connections" in str(full.fix)) == (WARN, True)
 
 
-def test_a_pool_that_does_not_fit_is_a_warning(plain_database: str) -> None:
-    finding = look("connections", plain_database, DULY_POOL_SIZE=200)
+def test_pool_size_over_max_connections_is_a_warning(plain_database: str) -> None:
+    finding = run_check("connections", plain_database, DULY_POOL_SIZE=200)
     assert finding.verdict is WARN
     assert re.match(r"set DULY_POOL_SIZE=\d\d,", str(finding.fix))
 
 
 @needs_pgbouncer
-def test_a_pool_before_a_pooler_takes_nothing_from_the_server(plain_database: str, home: Path) -> None:
+def test_pool_size_is_not_checked_behind_a_pooler(plain_database: str, home: Path) -> None:
     with pooler(plain_database, home) as pooled:
-        assert look("connections", pooled, DULY_POOL_SIZE=200).verdict is OK
+        assert run_check("connections", pooled, DULY_POOL_SIZE=200).verdict is OK
 
 
 def test_a_login_without_a_limit_on_idle_transactions_is_a_warning(admin: Admin, make_role: MakeRole) -> None:
     login = make_role("login")
     dsn = make_conninfo(admin.info.dsn, user=login)
-    finding = look("timeouts", dsn)
+    finding = run_check("timeouts", dsn)
     assert finding.verdict is WARN
-    mend(admin, finding)
-    assert look("timeouts", dsn).found == f"{login} is ended after 1min idle in a transaction"
+    apply_fix(admin, finding)
+    assert run_check("timeouts", dsn).found == f"{login} is ended after 1min idle in a transaction"
 
 
-def test_on_the_embedded_server_it_is_the_components_whose_limit_counts(admin: Admin, make_role: MakeRole) -> None:
+def test_embedded_server_is_checked_for_the_timeouts_of_its_component_roles(admin: Admin, make_role: MakeRole) -> None:
     worker, api = make_role("login"), make_role("login")
     names: dict[str, Any] = {"DULY_WORKER_ROLE": worker, "DULY_API_ROLE": api}
     dsn, here = admin.info.dsn, sql.Identifier(admin.info.dbname)
-    assert look("timeouts", dsn, embedded=True, **names).verdict is WARN
+    assert run_check("timeouts", dsn, embedded=True, **names).verdict is WARN
     admin.execute(f"alter role {worker} set idle_in_transaction_session_timeout = '90s'".encode())
-    half = look("timeouts", dsn, embedded=True, **names)
+    half = run_check("timeouts", dsn, embedded=True, **names)
     assert (half.verdict, worker in half.found, api in half.found) == (WARN, False, True)
     admin.execute(sql.SQL("alter database {} set idle_in_transaction_session_timeout = '5min'").format(here))
-    assert look("timeouts", dsn, embedded=True, **names).verdict is OK
+    assert run_check("timeouts", dsn, embedded=True, **names).verdict is OK
     admin.execute(f"alter role {worker} set idle_in_transaction_session_timeout = '0ms'".encode())
-    assert look("timeouts", dsn, embedded=True, **names).verdict is WARN
+    assert run_check("timeouts", dsn, embedded=True, **names).verdict is WARN
     absent: dict[str, Any] = {"DULY_WORKER_ROLE": "duly_test_nobody", "DULY_API_ROLE": "duly_test_nobody_either"}
-    assert look("timeouts", dsn, embedded=True, **absent).fix == "duly migrate"
+    assert run_check("timeouts", dsn, embedded=True, **absent).fix == "duly migrate"
 
 
-def test_jit_is_no_matter_where_our_functions_switch_it_off(admin: Admin) -> None:
-    assert look("jit", admin.info.dsn).verdict is OK
+def test_jit_is_ok_where_dulys_functions_disable_it(admin: Admin) -> None:
+    assert run_check("jit", admin.info.dsn).verdict is OK
     found: dict[str, Any] = {"is_on": True, "above_cost": 100_000.0, "compiled": []}
     (note,) = note_jit(found, "app", 100_000)
     assert (note.verdict, note.found) == (OK, "jit is on; functions of duly disable it for themselves")
 
 
-def test_a_function_that_would_be_compiled_and_a_low_threshold_come_with_their_fix(admin: Admin) -> None:
+def test_function_without_jit_off_and_a_low_jit_threshold_get_a_fix(admin: Admin) -> None:
     admin.execute("alter function ledger.done(uuid[], text[], jsonb[]) reset jit")
     with open_connection(admin.info.dsn) as connection:
         found = get_jit(CheckContext(connection, settings_for(admin.info.dsn)))
@@ -225,9 +227,9 @@ def test_a_function_that_would_be_compiled_and_a_low_threshold_come_with_their_f
         assert get_jit(CheckContext(connection, settings_for(admin.info.dsn)))["compiled"] == []
 
 
-def test_autovacuum_should_run(plain_database: str, fast_server: str) -> None:
-    assert look("autovacuum", plain_database).verdict is OK
-    finding = look("autovacuum", fast_server)
+def test_disabled_autovacuum_is_reported(plain_database: str, fast_server: str) -> None:
+    assert run_check("autovacuum", plain_database).verdict is OK
+    finding = run_check("autovacuum", fast_server)
     assert finding.verdict is WARN
     assert str(finding.fix).startswith("alter system set autovacuum = on")
 
@@ -235,8 +237,8 @@ def test_autovacuum_should_run(plain_database: str, fast_server: str) -> None:
 # The clock ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_clocks_of_one_machine_agree(database: str) -> None:
-    finding = look("clock", database)
+def test_clock_skew_on_one_machine_is_ok(database: str) -> None:
+    finding = run_check("clock", database)
     assert finding.verdict is OK
     assert re.match(r"this machine is 0\.\d+ s (ahead of|behind) the database", finding.found)
 
@@ -246,69 +248,69 @@ def test_clock_skew_is_reported_in_seconds(seconds: int, verdict: Verdict, admin
     admin.execute("create schema liar")
     lie = f"pg_catalog.clock_timestamp() + interval '{seconds} s'"
     admin.execute(f"create function liar.clock_timestamp() returns timestamptz language sql return {lie}".encode())
-    finding = look("clock", make_conninfo(admin.info.dsn, options="-c search_path=liar,pg_catalog"))
+    finding = run_check("clock", make_conninfo(admin.info.dsn, options="-c search_path=liar,pg_catalog"))
     assert finding.verdict is verdict
     apart, side = re.findall(r"([\d.]+) s (ahead of|behind)", finding.found)[0]
     assert abs(float(apart) - abs(seconds)) < 1
     assert side == ("behind" if seconds > 0 else "ahead of")
 
 
-def test_a_clock_that_tests_can_move_is_not_for_production(admin: Admin) -> None:
-    assert look("test clock", admin.info.dsn).verdict is OK
+def test_test_clock_is_bad_in_production(admin: Admin) -> None:
+    assert run_check("test clock", admin.info.dsn).verdict is OK
     install_test_clock(admin)
-    assert look("test clock", admin.info.dsn).verdict is BAD
+    assert run_check("test clock", admin.info.dsn).verdict is BAD
 
 
 # The way there --------------------------------------------------------------------------------------------------------
 
 
-def test_straight_to_the_server_all_is_heard(database: str) -> None:
-    assert look("pooler", database).found == "none"
-    assert look("listen", database).found.startswith("NOTIFY received after ")
+def test_direct_connection_receives_notifications(database: str) -> None:
+    assert run_check("pooler", database).found == "none"
+    assert run_check("listen", database).found.startswith("NOTIFY received after ")
 
 
-def test_a_direct_address_beside_the_same_address_is_fine(database: str) -> None:
-    assert look("pooler", database, DATABASE_DIRECT_URL=database).verdict is OK
-    assert look("listen", database, DATABASE_DIRECT_URL=database).verdict is OK
+def test_direct_url_equal_to_the_main_url_is_ok(database: str) -> None:
+    assert run_check("pooler", database, DATABASE_DIRECT_URL=database).verdict is OK
+    assert run_check("listen", database, DATABASE_DIRECT_URL=database).verdict is OK
 
 
 @needs_pgbouncer
-def test_a_pooler_without_a_way_past_it_is_a_warning(database: str, home: Path) -> None:
+def test_pooler_without_a_direct_url_is_a_warning(database: str, home: Path) -> None:
     with pooler(database, home) as pooled:
-        lonely = look("pooler", pooled)
+        lonely = run_check("pooler", pooled)
         assert lonely.verdict is WARN
         assert "workers poll every 1 s" in lonely.found
-        assert look("listen", pooled).verdict is WARN
+        assert run_check("listen", pooled).verdict is WARN
 
 
 @needs_pgbouncer
-def test_a_pooler_with_a_way_past_it_is_fine(database: str, home: Path) -> None:
+def test_pooler_with_a_direct_url_is_ok(database: str, home: Path) -> None:
     with pooler(database, home) as pooled:
-        assert look("pooler", pooled, DATABASE_DIRECT_URL=database).verdict is OK
-        assert look("listen", pooled, DATABASE_DIRECT_URL=database).verdict is OK
+        assert run_check("pooler", pooled, DATABASE_DIRECT_URL=database).verdict is OK
+        assert run_check("listen", pooled, DATABASE_DIRECT_URL=database).verdict is OK
 
 
 @needs_pgbouncer
-def test_a_direct_address_that_is_a_pooler_is_bad(database: str, home: Path) -> None:
+def test_direct_url_of_a_pooler_is_bad(database: str, home: Path) -> None:
     with pooler(database, home) as pooled:
-        finding = look("pooler", pooled, DATABASE_DIRECT_URL=pooled)
+        finding = run_check("pooler", pooled, DATABASE_DIRECT_URL=pooled)
         assert finding.verdict is BAD
         assert "DATABASE_DIRECT_URL" in finding.found
-        assert look("listen", pooled, DATABASE_DIRECT_URL=pooled).verdict is WARN
+        assert run_check("listen", pooled, DATABASE_DIRECT_URL=pooled).verdict is WARN
 
 
-def test_a_direct_address_of_another_database_is_bad_and_hears_nothing(database: str, server: str) -> None:
-    finding = look("pooler", database, DATABASE_DIRECT_URL=server)
+def test_direct_url_of_another_database_is_bad_and_receives_no_notification(database: str, server: str) -> None:
+    finding = run_check("pooler", database, DATABASE_DIRECT_URL=server)
     assert finding.verdict is BAD
     assert "another database: name" in finding.found
-    deaf = look("listen", database, Limits(listen_seconds=0.1), DATABASE_DIRECT_URL=server)
-    assert (deaf.verdict, "no NOTIFY received" in deaf.found) == (WARN, True)
+    listening = run_check("listen", database, Limits(listen_seconds=0.1), DATABASE_DIRECT_URL=server)
+    assert (listening.verdict, "no NOTIFY received" in listening.found) == (WARN, True)
 
 
-def test_a_direct_address_that_does_not_answer_is_bad_and_keeps_its_password(database: str) -> None:
+def test_unreachable_direct_url_is_bad_and_its_password_is_not_shown(database: str) -> None:
     nowhere = "postgresql://somebody:hunter2@127.0.0.1:1/nowhere"
     for check in ("pooler", "listen"):
-        finding = look(check, database, DATABASE_DIRECT_URL=nowhere)
+        finding = run_check(check, database, DATABASE_DIRECT_URL=nowhere)
         assert finding.verdict is (BAD if check == "pooler" else WARN)
         assert "127.0.0.1" in finding.found
         assert "hunter2" not in f"{finding}"
@@ -317,42 +319,42 @@ def test_a_direct_address_that_does_not_answer_is_bad_and_keeps_its_password(dat
 # What is in it --------------------------------------------------------------------------------------------------------
 
 
-def test_the_schema_is_at_the_newest_revision_or_it_is_said_what_to_run(admin: Admin) -> None:
+def test_schema_at_the_newest_revision_is_ok_and_a_newer_one_is_a_warning(admin: Admin) -> None:
     dsn = admin.info.dsn
-    assert look("schema", dsn).found == f"{', '.join(newest_revisions())}, the newest"
+    assert run_check("schema", dsn).found == f"{', '.join(newest_revisions())}, the newest"
     admin.execute("update duly.alembic_version set version_num = 'of_tomorrow' where version_num = 'posts_0001'")
-    ahead = look("schema", dsn)
+    ahead = run_check("schema", dsn)
     assert (ahead.verdict, ahead.fix) == (WARN, "upgrade duly")
     assert "of_tomorrow" in ahead.found
 
 
-@pytest.mark.lawless
-def test_a_schema_that_is_behind_or_not_there_is_bad(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.breaks_invariants
+def test_outdated_or_missing_schema_is_bad(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as newer:
         newer.setattr("duly.doctor.schema.newest_revisions", lambda: ("engine_0002", "posts_0001"))
-        finding = look("schema", database)
+        finding = run_check("schema", database)
         assert (finding.verdict, finding.fix) == (BAD, "duly migrate")
         assert finding.found == "engine_0001, scheduler_0001, ingest_0001 is behind engine_0002, posts_0001"
     migrate(database, Names(), "engine@base")
-    finding = look("schema", database)
+    finding = run_check("schema", database)
     assert (finding.verdict, finding.fix) == (BAD, "duly migrate")
     assert finding.found.startswith("none")
 
 
 def test_a_database_without_duly_is_recognized(plain_database: str) -> None:
-    assert look("schema", plain_database).verdict is BAD
-    assert look("workers", plain_database).fix == "duly migrate"
+    assert run_check("schema", plain_database).verdict is BAD
+    assert run_check("workers", plain_database).fix == "duly migrate"
 
 
-def test_tables_that_were_applied_as_files_are_distinguished_from_none(server: str) -> None:
+def test_tables_applied_as_files_are_distinguished_from_missing_tables(server: str) -> None:
     name = f"duly_test_files_{uuid.uuid4().hex}"
     dsn = create_database(server, name)
     try:
         with supabase_turn(server), psycopg.connect(dsn, autocommit=True) as connection:
             for text in compile_migrations().values():
                 connection.execute(text.encode())
-        finding = look("schema", dsn)
-        assert look("contracts", dsn).verdict is OK
+        finding = run_check("schema", dsn)
+        assert run_check("contracts", dsn).verdict is OK
     finally:
         with psycopg.connect(server, autocommit=True) as connection:
             drop_database(connection, name)
@@ -366,16 +368,16 @@ def test_tables_that_were_applied_as_files_are_distinguished_from_none(server: s
 def test_a_revision_the_login_may_not_read_is_a_warning(admin: Admin, make_role: MakeRole) -> None:
     dsn = make_conninfo(admin.info.dsn, user=make_role("login in role duly_worker"))
     admin.execute("revoke all on duly.alembic_version from duly_worker")
-    finding = look("schema", dsn)
+    finding = run_check("schema", dsn)
     assert finding.verdict is WARN
-    mend(admin, finding)
-    assert look("schema", dsn).verdict is OK
+    apply_fix(admin, finding)
+    assert run_check("schema", dsn).verdict is OK
 
 
 def test_differences_from_the_contracts_are_counted(admin: Admin) -> None:
-    assert look("contracts", admin.info.dsn).verdict is OK
+    assert run_check("contracts", admin.info.dsn).verdict is OK
     admin.execute("drop index duly.idx_transition__ts")
-    finding = look("contracts", admin.info.dsn)
+    finding = run_check("contracts", admin.info.dsn)
     assert (finding.verdict, finding.fix) == (WARN, "duly verify")
     assert finding.found.startswith("1 differences")
 
@@ -383,93 +385,93 @@ def test_differences_from_the_contracts_are_counted(admin: Admin) -> None:
 # Who we are -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_role_that_is_missing_is_bad(database: str) -> None:
-    finding = look("roles", database, DULY_READONLY_ROLE="duly_test_nobody")
+def test_missing_role_is_bad(database: str) -> None:
+    finding = run_check("roles", database, DULY_READONLY_ROLE="duly_test_nobody")
     assert (finding.verdict, finding.found) == (BAD, "missing: duly_test_nobody")
 
 
-def test_a_login_must_be_granted_what_it_acts_as(admin: Admin, make_role: MakeRole) -> None:
+def test_login_without_the_runtime_roles_is_bad_and_gets_the_grant(admin: Admin, make_role: MakeRole) -> None:
     login = make_role("login")
     dsn = make_conninfo(admin.info.dsn, user=login)
-    neither = look("roles", dsn)
+    neither = run_check("roles", dsn)
     assert neither.verdict is BAD
     assert neither.fix == f"grant duly_worker, duly_api to {login}"
     admin.execute(f"grant duly_api to {login}".encode())
-    one = look("roles", dsn)
+    one = run_check("roles", dsn)
     assert (one.verdict, one.found) == (WARN, f"{login} may act as duly_api, not as duly_worker")
-    mend(admin, neither)
-    assert look("roles", dsn).found == f"{login} may act as duly_worker and as duly_api"
+    apply_fix(admin, neither)
+    assert run_check("roles", dsn).found == f"{login} may act as duly_worker and as duly_api"
 
 
-def test_a_component_that_logs_in_as_its_role_needs_no_other(admin: Admin) -> None:
-    assert look("roles", make_conninfo(admin.info.dsn, user="duly_worker")).verdict is OK
+def test_component_that_logs_in_as_its_role_needs_no_membership(admin: Admin) -> None:
+    assert run_check("roles", make_conninfo(admin.info.dsn, user="duly_worker")).verdict is OK
 
 
-def test_on_the_embedded_server_components_log_in_by_themselves(admin: Admin, make_role: MakeRole) -> None:
-    assert look("roles", admin.info.dsn, embedded=True).verdict is OK
-    finding = look("roles", admin.info.dsn, embedded=True, DULY_WORKER_ROLE=make_role("nologin"))
+def test_embedded_components_log_in_as_their_own_roles(admin: Admin, make_role: MakeRole) -> None:
+    assert run_check("roles", admin.info.dsn, embedded=True).verdict is OK
+    finding = run_check("roles", admin.info.dsn, embedded=True, DULY_WORKER_ROLE=make_role("nologin"))
     assert (finding.verdict, finding.fix) == (WARN, "duly up")
 
 
-def test_a_component_that_is_a_member_of_the_owner_is_bad(admin: Admin, make_role: MakeRole) -> None:
+def test_component_role_that_is_a_member_of_the_owner_is_bad(admin: Admin, make_role: MakeRole) -> None:
     member = make_role("login in role duly_owner")
-    finding = look("roles", admin.info.dsn, embedded=True, DULY_API_ROLE=member)
+    finding = run_check("roles", admin.info.dsn, embedded=True, DULY_API_ROLE=member)
     assert finding.verdict is BAD
     assert f"{member} is a member of duly_owner and has its rights" in finding.found
     assert finding.fix == f"revoke duly_owner from {member}"
 
 
-def test_row_security_binds_a_plain_login_and_no_superuser(admin: Admin, make_role: MakeRole) -> None:
+def test_row_security_applies_to_a_plain_login_but_not_to_a_superuser(admin: Admin, make_role: MakeRole) -> None:
     plain = make_role("login in role duly_worker, duly_api")
-    assert look("row security", make_conninfo(admin.info.dsn, user=plain)).verdict is OK
-    above = look("row security", make_conninfo(admin.info.dsn, user=make_role("login superuser")))
+    assert run_check("row security", make_conninfo(admin.info.dsn, user=plain)).verdict is OK
+    above = run_check("row security", make_conninfo(admin.info.dsn, user=make_role("login superuser")))
     assert above.verdict is WARN
     assert "row level security does not apply to this login" in above.found
     assert "DATABASE_URL" in str(above.fix)
 
 
-def test_row_security_does_not_bind_a_login_that_bypasses_it(admin: Admin, make_role: MakeRole) -> None:
+def test_row_security_does_not_apply_to_a_bypassrls_login(admin: Admin, make_role: MakeRole) -> None:
     dsn = make_conninfo(admin.info.dsn, user=make_role("login bypassrls in role duly_worker, duly_api"))
-    finding = look("row security", dsn)
+    finding = run_check("row security", dsn)
     assert (finding.verdict, "BYPASSRLS" in finding.found) == (WARN, True)
-    mend(admin, finding)
-    assert look("row security", dsn).verdict is OK
+    apply_fix(admin, finding)
+    assert run_check("row security", dsn).verdict is OK
 
 
-def test_row_security_does_not_bind_who_owns_the_tables(admin: Admin, make_role: MakeRole) -> None:
-    finding = look("row security", make_conninfo(admin.info.dsn, user=make_role("login in role duly_owner")))
+def test_row_security_does_not_apply_to_the_table_owner(admin: Admin, make_role: MakeRole) -> None:
+    finding = run_check("row security", make_conninfo(admin.info.dsn, user=make_role("login in role duly_owner")))
     assert finding.verdict is WARN
     assert re.search(r"it owns \d+ tables", finding.found)
     assert str(finding.fix).startswith("revoke duly_owner from ")
     owner = make_role("login in role duly_worker, duly_api")
     admin.execute(f"create table duly.parcels (); alter table duly.parcels owner to {owner}".encode())
-    direct = look("row security", make_conninfo(admin.info.dsn, user=owner))
+    direct = run_check("row security", make_conninfo(admin.info.dsn, user=owner))
     assert (direct.verdict, "it owns 1 tables" in direct.found) == (WARN, True)
     assert "DATABASE_URL" in str(direct.fix)
 
 
-def test_on_the_embedded_server_row_security_must_bind_the_components(admin: Admin, make_role: MakeRole) -> None:
+def test_embedded_component_roles_must_be_subject_to_row_security(admin: Admin, make_role: MakeRole) -> None:
     dsn = admin.info.dsn
-    assert look("row security", dsn, embedded=True).verdict is OK
-    bypassing = look("row security", dsn, embedded=True, DULY_API_ROLE=make_role("bypassrls"))
+    assert run_check("row security", dsn, embedded=True).verdict is OK
+    bypassing = run_check("row security", dsn, embedded=True, DULY_API_ROLE=make_role("bypassrls"))
     assert (bypassing.verdict, "BYPASSRLS" in bypassing.found) == (WARN, True)
-    almighty = look("row security", dsn, embedded=True, DULY_API_ROLE=make_role("superuser"))
+    almighty = run_check("row security", dsn, embedded=True, DULY_API_ROLE=make_role("superuser"))
     assert (almighty.verdict, "nosuperuser" in str(almighty.fix)) == (WARN, True)
     owner = make_role("login")
     admin.execute("create function public.mine() returns int language sql return 1")
     admin.execute(f"alter function public.mine() owner to {owner}".encode())
-    owning = look("row security", dsn, embedded=True, DULY_API_ROLE=owner)
+    owning = run_check("row security", dsn, embedded=True, DULY_API_ROLE=owner)
     assert (owning.verdict, owning.found) == (WARN, f"{owner} owns 1 objects")
-    mend(admin, owning)
-    assert look("row security", dsn, embedded=True, DULY_API_ROLE=owner).verdict is OK
+    apply_fix(admin, owning)
+    assert run_check("row security", dsn, embedded=True, DULY_API_ROLE=owner).verdict is OK
 
 
 # What is in the way ---------------------------------------------------------------------------------------------------
 
 
-def test_a_young_transaction_is_fine_and_counted(database: str) -> None:
+def test_recent_transaction_is_ok_and_counted(database: str) -> None:
     with open_transaction(database):
-        finding = look("transactions", database)
+        finding = run_check("transactions", database)
     assert finding.verdict is OK
     assert re.match(r"\d open, the oldest for \d+ s", finding.found)
 
@@ -482,14 +484,14 @@ def test_a_young_transaction_is_fine_and_counted(database: str) -> None:
         (Limits(idle_warn_seconds=0), WARN),
     ],
 )
-def test_an_old_transaction_is_named_and_can_be_ended(limits: Limits, verdict: Verdict, admin: Admin) -> None:
+def test_old_transaction_is_reported_with_its_termination(limits: Limits, verdict: Verdict, admin: Admin) -> None:
     dsn = admin.info.dsn
     with open_transaction(dsn) as forgetful:
-        finding = look("transactions", dsn, limits)
+        finding = run_check("transactions", dsn, limits)
         assert finding.verdict is verdict
         assert f"pid {forgetful.info.backend_pid} (forgetful, idle in transaction): open for" in finding.found
         assert finding.fix == f"select pg_terminate_backend({forgetful.info.backend_pid})"
-        mend(admin, finding)
+        apply_fix(admin, finding)
         with pytest.raises(psycopg.OperationalError):
             forgetful.execute("select 1")
 
@@ -498,19 +500,19 @@ def test_the_age_of_a_snapshot_is_reported_in_transactions(admin: Admin) -> None
     with open_transaction(admin.info.dsn, "declare slow cursor for select 1"):
         for _ in range(3):
             admin.execute("select pg_current_xact_id()")
-        finding = look("transactions", admin.info.dsn, Limits(snapshot_warn_age=2))
+        finding = run_check("transactions", admin.info.dsn, Limits(snapshot_warn_age=2))
         assert finding.verdict is WARN
         assert re.search(r"its snapshot \d+ transactions old", finding.found)
-        assert look("transactions", admin.info.dsn, Limits(snapshot_bad_age=2)).verdict is BAD
+        assert run_check("transactions", admin.info.dsn, Limits(snapshot_bad_age=2)).verdict is BAD
 
 
-def test_sessions_that_are_hidden_from_the_login_are_a_warning(admin: Admin, make_role: MakeRole) -> None:
+def test_sessions_hidden_from_the_login_are_a_warning(admin: Admin, make_role: MakeRole) -> None:
     dsn = make_conninfo(admin.info.dsn, user=make_role("login"))
-    finding = look("transactions", dsn)
+    finding = run_check("transactions", dsn)
     assert finding.verdict is WARN
     assert "1 sessions of other roles are hidden" in finding.found
-    mend(admin, finding)
-    assert look("transactions", dsn).verdict is OK
+    apply_fix(admin, finding)
+    assert run_check("transactions", dsn).verdict is OK
 
 
 @contextmanager
@@ -531,7 +533,7 @@ def waiting(dsn: str, statement: str, many: int = 1) -> Generator[Admin, None, N
 
 def test_without_lock_waits_no_session_is_reported(database: str) -> None:
     with open_transaction(database, "lock table duly.orgs in share row exclusive mode"):
-        finding = look("locks", database, AT_ONCE)
+        finding = run_check("locks", database, AT_ONCE)
     assert (finding.verdict, finding.found) == (OK, "no session has waited for more than 0 s")
 
 
@@ -547,7 +549,7 @@ def test_a_session_that_blocks_a_row_is_reported_with_its_termination(
         open_transaction(dsn, "update duly.orgs set name = 'confidential'") as forgetful,
         waiting(dsn, "update duly.orgs set name = 'secret' where name = 'first'") as patient,
     ):
-        finding = look("locks", dsn, limits)
+        finding = run_check("locks", dsn, limits)
         assert finding.verdict is verdict
         assert re.fullmatch(
             rf"pid {forgetful.info.backend_pid} \(forgetful, idle in transaction, update duly.orgs set name = ...\)"
@@ -556,28 +558,28 @@ def test_a_session_that_blocks_a_row_is_reported_with_its_termination(
             finding.found,
         )
         assert finding.fix == f"select pg_terminate_backend({forgetful.info.backend_pid})"
-        mend(admin, finding)
+        apply_fix(admin, finding)
         with pytest.raises(psycopg.OperationalError):
             forgetful.execute("select 1")
     assert admin.execute("select name from duly.orgs").fetchone() == ("secret",)
 
 
-def test_a_short_wait_is_part_of_the_day(database: str) -> None:
+def test_short_lock_wait_is_ok(database: str) -> None:
     with (
         open_transaction(database, "lock table duly.orgs in share mode") as quick,
         waiting(database, "lock table duly.orgs in row exclusive mode"),
     ):
-        assert look("locks", database, Limits(lock_warn_seconds=600)).verdict is OK
+        assert run_check("locks", database, Limits(lock_warn_seconds=600)).verdict is OK
         quick.rollback()
 
 
-def test_in_a_line_the_first_is_to_be_ended_and_not_who_waits_in_it(database: str) -> None:
+def test_fix_for_a_lock_queue_terminates_the_first_blocker(database: str) -> None:
     with (
         open_transaction(database, "lock table duly.orgs in access share mode") as reader,
         waiting(database, "lock table duly.orgs in access exclusive mode") as changer,
         waiting(database, "select from duly.orgs", many=2) as other,
     ):
-        finding = look("locks", database, AT_ONCE)
+        finding = run_check("locks", database, AT_ONCE)
         first, second, third = (each.info.backend_pid for each in (reader, changer, other))
         assert (
             f"pid {first} (forgetful, idle in transaction, lock table duly.orgs in access share mode)" in finding.found
@@ -591,7 +593,7 @@ def test_in_a_line_the_first_is_to_be_ended_and_not_who_waits_in_it(database: st
         reader.rollback()
 
 
-def test_many_who_wait_for_one_are_counted_and_the_longest_named(database: str) -> None:
+def test_sessions_waiting_for_one_blocker_are_counted_and_the_longest_named(database: str) -> None:
     with ExitStack() as others:
         holder = others.enter_context(open_transaction(database, "lock table duly.orgs in exclusive mode"))
         several = [
@@ -599,7 +601,7 @@ def test_many_who_wait_for_one_are_counted_and_the_longest_named(database: str) 
             for many in range(1, 6)
         ]
         pids = [str(each.info.backend_pid) for each in several]
-        finding = look("locks", database, AT_ONCE)
+        finding = run_check("locks", database, AT_ONCE)
         holder.rollback()
     assert re.findall(r"pid (\d+) \(patient", finding.found) == pids[:3]
     assert "keeps 5 waiting" in finding.found
@@ -614,14 +616,14 @@ def test_without_pg_read_all_stats_waiting_sessions_are_reported_without_queries
         open_transaction(admin.info.dsn, "lock table duly.orgs in exclusive mode") as holder,
         waiting(admin.info.dsn, "lock table duly.orgs in row share mode") as patient,
     ):
-        finding = look("locks", dsn, AT_ONCE)
+        finding = run_check("locks", dsn, AT_ONCE)
         assert f"pid {holder.info.backend_pid} (forgetful, hidden) keeps 1 waiting" in finding.found
         assert f"pid {patient.info.backend_pid} (patient, hidden) for" in finding.found
         assert finding.fix
         grant = finding.fix.partition("; ")[2]
         assert grant.startswith("grant pg_read_all_stats to ")
         admin.execute(grant.encode())
-        assert "hidden" not in look("locks", dsn, AT_ONCE).found
+        assert "hidden" not in run_check("locks", dsn, AT_ONCE).found
         holder.rollback()
 
 
@@ -630,14 +632,14 @@ def test_a_wait_for_a_prepared_transaction_is_reported(plain_database: str) -> N
         somebody.execute("create table things (id bigint)")
         somebody.execute("begin; lock table things in exclusive mode; prepare transaction 'half'")
         with waiting(plain_database, "lock table things in row share mode"):
-            finding = look("locks", plain_database, AT_ONCE)
+            finding = run_check("locks", plain_database, AT_ONCE)
             somebody.execute("rollback prepared 'half'")
     assert "a prepared transaction keeps 1 waiting" in finding.found
     assert finding.fix == "see prepared transactions"
 
 
 @pytest.mark.parametrize(
-    ("query", "words"),
+    ("query", "summary"),
     [
         ("select 1", "select ..."),
         ("update a.b set c = 'x', d = 1", "update a.b set c = ..."),
@@ -654,20 +656,20 @@ def test_a_wait_for_a_prepared_transaction_is_reported(plain_database: str) -> N
         ("<insufficient privilege>", "hidden"),
     ],
 )
-def test_a_query_is_summarized_without_literals(query: str | None, words: str) -> None:
-    assert summarize_query(query) == words
+def test_a_query_is_summarized_without_literals(query: str | None, summary: str) -> None:
+    assert summarize_query(query) == summary
 
 
-def test_a_prepared_transaction_is_named_and_can_be_rolled_back(plain_database: str) -> None:
+def test_prepared_transaction_is_reported_with_its_rollback(plain_database: str) -> None:
     with psycopg.connect(plain_database, autocommit=True) as connection:
-        assert look("prepared transactions", plain_database).found == "0 in this database"
+        assert run_check("prepared transactions", plain_database).found == "0 in this database"
         connection.execute("begin; create table half ()")
         connection.execute("prepare transaction 'half ''done'")
         try:
-            assert look("prepared transactions", plain_database).found == "1 in this database"
-            late = look("prepared transactions", plain_database, Limits(transaction_warn_seconds=0))
+            assert run_check("prepared transactions", plain_database).found == "1 in this database"
+            late = run_check("prepared transactions", plain_database, Limits(transaction_warn_seconds=0))
             assert late.verdict is WARN
-            assert look("prepared transactions", plain_database, Limits(transaction_bad_seconds=0)).verdict is BAD
+            assert run_check("prepared transactions", plain_database, Limits(transaction_bad_seconds=0)).verdict is BAD
         finally:
             connection.execute("rollback prepared 'half ''done'")
         assert str(late.fix).startswith("rollback prepared 'half ''done', or ")
@@ -675,44 +677,44 @@ def test_a_prepared_transaction_is_named_and_can_be_rolled_back(plain_database: 
 
 def test_an_unused_replication_slot_is_reported(plain_database: str) -> None:
     slot = f"forgotten_{uuid.uuid4().hex}"
-    assert look("replication slots", plain_database).verdict is OK
+    assert run_check("replication slots", plain_database).verdict is OK
     with psycopg.connect(plain_database, autocommit=True) as connection:
         connection.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
         try:
-            finding = look("replication slots", plain_database)
+            finding = run_check("replication slots", plain_database)
             assert finding.verdict is WARN
             assert f"slot {slot} (not in use) holds rows back for " in finding.found
             assert f"select pg_drop_replication_slot('{slot}')" in str(finding.fix)
-            assert look("replication slots", plain_database, Limits(snapshot_bad_age=-1)).verdict is BAD
+            assert run_check("replication slots", plain_database, Limits(snapshot_bad_age=-1)).verdict is BAD
         finally:
             connection.execute("select pg_drop_replication_slot(%s)", [slot])
-    assert look("replication slots", plain_database).verdict is OK
+    assert run_check("replication slots", plain_database).verdict is OK
 
 
-def test_a_table_full_of_dead_rows_is_named(admin: Admin) -> None:
+def test_table_with_many_dead_rows_is_reported(admin: Admin) -> None:
     dsn, limits = admin.info.dsn, Limits(dead_rows=50, large_rows=10**9)
     admin.execute("create table duly.litter as select generate_series(1, 100) as n")
     flush_statistics(admin)
-    assert look("vacuum", dsn, limits).verdict is OK
+    assert run_check("vacuum", dsn, limits).verdict is OK
     admin.execute("delete from duly.litter where n <= 60")
     flush_statistics(admin)
-    finding = look("vacuum", dsn, limits)
+    finding = run_check("vacuum", dsn, limits)
     assert (finding.verdict, finding.found) == (WARN, "duly.litter has 60 dead rows beside 40")
-    assert look("vacuum", dsn, Limits(dead_rows=50, dead_share=0.7, large_rows=10**9)).verdict is OK
-    mend(admin, finding)
+    assert run_check("vacuum", dsn, Limits(dead_rows=50, dead_share=0.7, large_rows=10**9)).verdict is OK
+    apply_fix(admin, finding)
     flush_statistics(admin)
-    assert look("vacuum", dsn, limits).verdict is OK
+    assert run_check("vacuum", dsn, limits).verdict is OK
 
 
-def test_a_large_table_that_was_never_vacuumed_is_named(admin: Admin) -> None:
+def test_large_table_that_was_never_vacuumed_is_reported(admin: Admin) -> None:
     dsn, limits = admin.info.dsn, Limits(large_rows=50)
     admin.execute("create table duly.heap as select generate_series(1, 100) as n")
     flush_statistics(admin)
-    finding = look("vacuum", dsn, limits)
+    finding = run_check("vacuum", dsn, limits)
     assert (finding.verdict, finding.found) == (WARN, "duly.heap has 100 rows and was never vacuumed")
-    mend(admin, finding)
+    apply_fix(admin, finding)
     flush_statistics(admin)
-    assert look("vacuum", dsn, limits).verdict is OK
+    assert run_check("vacuum", dsn, limits).verdict is OK
 
 
 def flush_statistics(admin: Admin) -> None:
@@ -720,22 +722,22 @@ def flush_statistics(admin: Admin) -> None:
 
 
 def test_old_transaction_ids_are_reported_before_the_server_stops(database: str) -> None:
-    assert look("transaction ids", database).verdict is OK
-    assert look("transaction ids", database, Limits(database_warn_age=-1)).verdict is WARN
-    assert look("transaction ids", database, Limits(database_bad_age=-1)).verdict is BAD
+    assert run_check("transaction ids", database).verdict is OK
+    assert run_check("transaction ids", database, Limits(database_warn_age=-1)).verdict is WARN
+    assert run_check("transaction ids", database, Limits(database_bad_age=-1)).verdict is BAD
 
 
 # Who works ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_heartbeat_shows_its_figures(database: str) -> None:
-    fine = look("heartbeat", database)
+def test_heartbeat_check_reports_its_settings(database: str) -> None:
+    fine = run_check("heartbeat", database)
     assert fine.found == "LEASE_HEARTBEAT_SECONDS=10, a third of LEASE_TIMEOUT_SECONDS=300 is 100"
-    without = look("heartbeat", database, ENABLE_LEASE_HEARTBEAT=False)
+    without = run_check("heartbeat", database, ENABLE_LEASE_HEARTBEAT=False)
     assert (without.verdict, "longer than LEASE_TIMEOUT_SECONDS=300" in without.found) == (WARN, True)
 
 
-def test_a_heartbeat_that_is_too_slow_is_bad(database: str) -> None:
+def test_heartbeat_interval_too_long_for_the_lease_is_bad(database: str) -> None:
     settings = settings_for(database).model_copy(update={"lease_heartbeat_seconds": 100.0})
     with open_connection(database) as connection:
         finding = load_checks()["heartbeat"](CheckContext(connection, settings))
@@ -748,33 +750,33 @@ values (gen_random_uuid(), 'worker-1', 'alpha', 7, '0', '{outbox}', '{"outbox": 
 """
 
 
-def test_without_a_worker_nothing_will_be_worked_on(admin: Admin) -> None:
-    finding = look("workers", admin.info.dsn)
+def test_missing_worker_is_a_warning(admin: Admin) -> None:
+    finding = run_check("workers", admin.info.dsn)
     assert (finding.verdict, finding.fix) == (WARN, "start one: duly worker")
     admin.execute(WORKER)
-    assert look("workers", admin.info.dsn).found == "1 alive with 50 slots, for: outbox"
+    assert run_check("workers", admin.info.dsn).found == "1 alive with 50 slots, for: outbox"
 
 
 def test_a_worker_that_vanished_is_reported_for_a_day(admin: Admin) -> None:
     install_test_clock(admin)
     admin.execute(WORKER)
     move_clock(admin, 61)
-    finding = look("workers", admin.info.dsn)
+    finding = run_check("workers", admin.info.dsn)
     assert finding.verdict is WARN
     assert re.search(r"1 vanished without stopping: worker-1 on alpha \(pid 7, 6\d s ago\)", finding.found)
     admin.execute(WORKER)
-    assert "1 alive, 1 vanished" in look("workers", admin.info.dsn).found
+    assert "1 alive, 1 vanished" in run_check("workers", admin.info.dsn).found
     admin.execute("update duly.workers set stopped_at = duly.clock()")
     admin.execute(WORKER)
-    assert look("workers", admin.info.dsn).verdict is OK
+    assert run_check("workers", admin.info.dsn).verdict is OK
     move_clock(admin, 86_401)
-    assert look("workers", admin.info.dsn).found == "none alive: no work is done"
+    assert run_check("workers", admin.info.dsn).found == "none alive: no work is done"
 
 
-def test_a_login_that_is_only_a_member_of_the_worker_sees_the_workers(admin: Admin, make_role: MakeRole) -> None:
+def test_login_that_is_only_a_member_of_the_worker_role_sees_the_workers(admin: Admin, make_role: MakeRole) -> None:
     admin.execute(WORKER)
     login = make_role("login noinherit in role duly_worker")
-    assert look("workers", make_conninfo(admin.info.dsn, user=login)).verdict is OK
+    assert run_check("workers", make_conninfo(admin.info.dsn, user=login)).verdict is OK
 
 
 # Partitions -----------------------------------------------------------------------------------------------------------
@@ -794,87 +796,87 @@ def add_month(admin: Admin, months_later: int, table: str = "duly.parcels") -> N
     admin.execute(f"create table {name} partition of {table} for values {bound}".encode())
 
 
-@pytest.mark.lawless
-def test_without_partitioned_tables_there_is_nothing_to_keep_up(admin: Admin) -> None:
+@pytest.mark.breaks_invariants
+def test_missing_partitioned_tables_are_reported(admin: Admin) -> None:
     for (table,) in admin.execute(
         "select t.oid::regclass::text from pg_partitioned_table p join pg_class t on t.oid = p.partrelid"
     ).fetchall():
         admin.execute(f"drop table {table} cascade".encode())
-    assert look("partitions", admin.info.dsn).found == "no partitioned tables"
+    assert run_check("partitions", admin.info.dsn).found == "no partitioned tables"
 
 
-def test_months_ahead_are_counted_and_the_next_one_can_be_made(admin: Admin) -> None:
+def test_partitions_ahead_are_counted_and_the_fix_creates_the_next_one(admin: Admin) -> None:
     dsn = admin.info.dsn
     admin.execute(PARTITIONED)
-    said: list[tuple[Verdict, str]] = []
+    verdicts: list[tuple[Verdict, str]] = []
     for _ in range(4):  # each time what is told to be missing is made: the present month, then the next ones
-        finding = look("partitions", dsn)
-        said.append(
+        finding = run_check("partitions", dsn)
+        verdicts.append(
             (finding.verdict, "".join(re.findall(r"duly\.parcels has partitions for (\d) months", finding.found)))
         )
         if finding.verdict is not OK:
-            mend(admin, finding)
-    assert said == [(BAD, "0"), (BAD, "0"), (WARN, "1"), (OK, "2")]
+            apply_fix(admin, finding)
+    assert verdicts == [(BAD, "0"), (BAD, "0"), (WARN, "1"), (OK, "2")]
 
 
-def test_a_month_that_is_missing_in_between_ends_the_count(admin: Admin) -> None:
+def test_missing_month_between_partitions_ends_the_count(admin: Admin) -> None:
     admin.execute(PARTITIONED)
     for months_later in (-1, 0, 1, 3, 4):
         add_month(admin, months_later)
-    finding = look("partitions", admin.info.dsn)
+    finding = run_check("partitions", admin.info.dsn)
     assert finding.verdict is WARN
-    mend(admin, finding)
-    assert "for 4 months ahead" in look("partitions", admin.info.dsn).found
+    apply_fix(admin, finding)
+    assert "for 4 months ahead" in run_check("partitions", admin.info.dsn).found
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago"])
 @pytest.mark.parametrize("kind", ["date", "timestamp", "timestamptz"])
-def test_months_are_those_of_utc_wherever_the_login_lives(kind: str, zone: str, admin: Admin) -> None:
+def test_partition_months_are_counted_in_utc_in_every_session_time_zone(kind: str, zone: str, admin: Admin) -> None:
     admin.execute(f"create table duly.parcels (at {kind} not null) partition by range (at)".encode())
     for months_later in range(4):
         add_month(admin, months_later)
-    finding = look("partitions", make_conninfo(admin.info.dsn, options=f"-c TimeZone={zone} -c DateStyle=German"))
+    finding = run_check("partitions", make_conninfo(admin.info.dsn, options=f"-c TimeZone={zone} -c DateStyle=German"))
     assert finding.found.startswith("duly.parcels has partitions for 3 months ahead; scheduler.job_runs has")
 
 
-def test_months_pass(admin: Admin) -> None:
+def test_partitions_ahead_decrease_as_time_passes(admin: Admin) -> None:
     install_test_clock(admin)
     admin.execute(PARTITIONED)
     for months_later in range(4):
         add_month(admin, months_later)
-    assert look("partitions", admin.info.dsn).verdict is OK
+    assert run_check("partitions", admin.info.dsn).verdict is OK
     move_clock(admin, 150 * 86_400)
-    assert look("partitions", admin.info.dsn).verdict is BAD
+    assert run_check("partitions", admin.info.dsn).verdict is BAD
 
 
-def test_rows_without_a_month_of_their_own_are_counted(admin: Admin) -> None:
+def test_rows_in_the_default_partition_are_counted(admin: Admin) -> None:
     admin.execute(PARTITIONED)
     for months_later in range(4):
         add_month(admin, months_later)
     admin.execute("create table duly.parcels_rest partition of duly.parcels default")
-    assert look("partitions", admin.info.dsn).verdict is OK
+    assert run_check("partitions", admin.info.dsn).verdict is OK
     admin.execute("insert into duly.parcels values ('2001-01-01'), ('2001-01-02')")
-    finding = look("partitions", admin.info.dsn)
+    finding = run_check("partitions", admin.info.dsn)
     assert finding.verdict is WARN
     assert finding.found == "2 rows in the default partition duly.parcels_rest"
 
 
-def test_rows_it_may_not_count_are_estimated(admin: Admin, make_role: MakeRole) -> None:
+def test_rows_that_the_login_may_not_count_are_estimated(admin: Admin, make_role: MakeRole) -> None:
     admin.execute(f"{PARTITIONED}; create table duly.parcels_rest partition of duly.parcels default".encode())
     admin.execute("insert into duly.parcels values ('2001-01-01')")
     flush_statistics(admin)
-    finding = look("partitions", make_conninfo(admin.info.dsn, user=make_role("login in role duly_worker")))
+    finding = run_check("partitions", make_conninfo(admin.info.dsn, user=make_role("login in role duly_worker")))
     assert "about 1 rows in the default partition" in finding.found
 
 
-def test_partitions_that_know_no_months_are_left_alone(admin: Admin) -> None:
+def test_tables_not_partitioned_by_time_are_ignored(admin: Admin) -> None:
     admin.execute("create table duly.lists (n int) partition by list (n)")
     admin.execute("create table duly.ranges (n int) partition by range (n)")
     admin.execute("create table duly.ranges_1 partition of duly.ranges for values from (1) to (9)")
     admin.execute("create table duly.days (d date, n int) partition by range (d, n)")
     everything = "from (minvalue, minvalue) to (maxvalue, maxvalue)"
     admin.execute(f"create table duly.days_all partition of duly.days for values {everything}".encode())
-    finding = look("partitions", admin.info.dsn)
+    finding = run_check("partitions", admin.info.dsn)
     assert finding.verdict is OK
     assert "duly.days has no end" in finding.found
     assert "ranges" not in finding.found
@@ -905,25 +907,25 @@ ABOUT_DAY = (
         ("schedule_ingest.schedule_notification", "delivery", ABOUT_DAY, "about days ", "notifications", " --days"),
     ],
 )
-def test_messages_that_do_not_go_out_are_counted_with_the_command_that_shows_them(
+def test_unsent_messages_are_counted_with_the_command_that_lists_them(
     table: str, state: str, insert: str, about: str, sender: str, option: str, admin: Admin
 ) -> None:
     session = "00000000-0000-0000-0000-00000000000a"
     admin.execute("insert into schedule_ingest.capture_session (id, user_id) values (%s, 42)", [session])
 
-    def put(due: str, *moves: str) -> None:
+    def insert_message(due: str, *moves: str) -> None:
         admin.execute(insert.format(due=due).encode())
         for move in moves:
             admin.execute(f"update {table} set {state} = {move} where seq = (select max(seq) from {table})".encode())
 
-    put(LATE)
-    assert look("messages", admin.info.dsn, TELEGRAM_BOT_TOKEN=TOKEN).found == "none is late, uncertain or failed"
-    put(TOO_LATE)
-    late = look("messages", admin.info.dsn, TELEGRAM_BOT_TOKEN=TOKEN)
+    insert_message(LATE)
+    assert run_check("messages", admin.info.dsn, TELEGRAM_BOT_TOKEN=TOKEN).found == "none is late, uncertain or failed"
+    insert_message(TOO_LATE)
+    late = run_check("messages", admin.info.dsn, TELEGRAM_BOT_TOKEN=TOKEN)
     assert late.fix == f"start a sender: duly worker --only {sender}; or see DULY_SENDER_OFF"
-    put(LATE, f"'sending', {SENDING}", f"'uncertain', {LOST}")
-    put(LATE, f"'sending', {SENDING}", f"'failed', {LOST}")
-    finding = look("messages", admin.info.dsn, TELEGRAM_BOT_TOKEN=TOKEN)
+    insert_message(LATE, f"'sending', {SENDING}", f"'uncertain', {LOST}")
+    insert_message(LATE, f"'sending', {SENDING}", f"'failed', {LOST}")
+    finding = run_check("messages", admin.info.dsn, TELEGRAM_BOT_TOKEN=TOKEN)
     assert finding.verdict is WARN
     assert finding.found == (
         f"1 {about}are due for more than 10 minutes and not sent; "
@@ -937,22 +939,22 @@ def test_messages_that_do_not_go_out_are_counted_with_the_command_that_shows_the
 # How it looks ---------------------------------------------------------------------------------------------------------
 
 
-def test_it_can_only_read(database: str) -> None:
+def test_doctor_connection_is_read_only(database: str) -> None:
     with open_connection(database) as connection:
         case = CheckContext(connection, settings_for(database))
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), case.short_transaction():
             connection.execute("create table duly.doctors_own ()")
 
 
-def test_a_check_that_the_login_may_not_make_says_so(admin: Admin, make_role: MakeRole) -> None:
+def test_check_without_permission_reports_that_and_its_fix(admin: Admin, make_role: MakeRole) -> None:
     login = make_role("login")
-    finding = look("workers", make_conninfo(admin.info.dsn, user=login))
+    finding = run_check("workers", make_conninfo(admin.info.dsn, user=login))
     assert "could not be checked: permission denied" in finding.found
-    mend(admin, finding)
-    assert look("workers", make_conninfo(admin.info.dsn, user=login)).fix == "start one: duly worker"
+    apply_fix(admin, finding)
+    assert run_check("workers", make_conninfo(admin.info.dsn, user=login)).fix == "start one: duly worker"
 
 
-def test_a_connection_that_was_cut_is_replaced(admin: Admin) -> None:
+def test_doctor_reconnects_after_its_connection_was_cut(admin: Admin) -> None:
     findings = run_checks(admin.info.dsn, settings_for(admin.info.dsn))
     assert next(findings).verdict is OK
     admin.execute(
@@ -963,7 +965,7 @@ def test_a_connection_that_was_cut_is_replaced(admin: Admin) -> None:
     assert all("could not be checked" not in finding.found for finding in findings)
 
 
-def test_a_database_that_goes_away_is_unavailable(durable_server: str) -> None:
+def test_dropped_database_raises_unavailable(durable_server: str) -> None:
     name = f"plain_{uuid.uuid4().hex}"
     dsn = create_database(durable_server, name)
     findings = run_checks(dsn, settings_for(dsn))
@@ -975,7 +977,7 @@ def test_a_database_that_goes_away_is_unavailable(durable_server: str) -> None:
         next(findings)
 
 
-def test_verify_blocks_no_other_session(admin: Admin) -> None:
+def test_doctor_holds_no_transaction_open_between_checks(admin: Admin) -> None:
     findings = run_checks(admin.info.dsn, settings_for(admin.info.dsn))
     next(findings)
     doctors = "select count(*) from pg_stat_activity where application_name = 'duly-doctor' and xact_start is not null"
@@ -984,7 +986,7 @@ def test_verify_blocks_no_other_session(admin: Admin) -> None:
 
 
 @pytest.mark.parametrize("embedded", [False, True])
-def test_every_check_can_be_made_on_each_major(embedded: bool, database: str) -> None:
+def test_every_check_runs_on_every_major_version(embedded: bool, database: str) -> None:
     settings = settings_for(None if embedded else database)
     findings = list(run_checks(database, settings))
     assert [finding.check for finding in findings] == list(load_checks())
@@ -993,14 +995,14 @@ def test_every_check_can_be_made_on_each_major(embedded: bool, database: str) ->
 
 
 @needs_pgbouncer
-def test_every_check_can_be_made_through_a_pooler(database: str, home: Path) -> None:
+def test_every_check_runs_through_a_pooler(database: str, home: Path) -> None:
     with pooler(database, home) as pooled:
         findings = list(run_checks(pooled, settings_for(pooled, DATABASE_DIRECT_URL=database)))
     assert [finding for finding in findings if "could not be checked" in finding.found] == []
     assert {finding.check for finding in findings if finding.verdict is BAD} == set()
 
 
-def test_every_statement_of_the_doctor_is_asked() -> None:
+def test_every_sql_block_of_the_doctor_is_used() -> None:
     files = list(Path(doctor.__file__).parent.glob("*.sql"))
     assert files
     for file in files:

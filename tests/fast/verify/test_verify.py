@@ -15,10 +15,10 @@ from duly.launcher import ROOT
 from duly.outbox import OUTBOX_MACHINE
 from duly.verify import INVARIANTS, Invariant, check, compare, select_invariants
 from duly.verify.contract import CONTRACTS, contract_lines
-from tests.support.invariants import changed_in
-from tests.support.plants import PLANTED_OFFENCES, SEEN, law_of
+from tests.support.invariants import find_contract_differences
+from tests.support.planted_violations import FINISHED_SESSION, PLANTED_OFFENCES, violated_invariant
 
-pytestmark = pytest.mark.lawless  # violations are planted
+pytestmark = pytest.mark.breaks_invariants  # violations are planted
 
 Admin = psycopg.Connection[Any]
 SCHEMAS = CONTRACTS["duly"]
@@ -109,17 +109,17 @@ def admin(database: str) -> Generator[Admin, None, None]:
         yield connection
 
 
-def test_a_database_in_order_has_no_difference_and_no_offence(admin: Admin) -> None:
-    assert changed_in(admin) == []
+def test_sound_database_has_no_difference_and_no_violation(admin: Admin) -> None:
+    assert find_contract_differences(admin) == []
     assert check(admin, SCHEMAS) == []
 
 
 @pytest.mark.parametrize("planted", PLANTED_DIFFERENCES)
 def test_a_planted_difference_is_found(planted: str, admin: Admin) -> None:
-    statement, kind, words = PLANTED_DIFFERENCES[planted]
+    statement, kind, expected_text = PLANTED_DIFFERENCES[planted]
     admin.execute(statement.encode())
     differences = [each for contract in CONTRACTS for each in compare(admin, contract)]
-    assert [each for each in differences if each.kind == kind and words in each.line], differences
+    assert [each for each in differences if each.kind == kind and expected_text in each.line], differences
 
 
 def change_guard(admin: Admin, before: str, after: str) -> set[tuple[str, str]]:
@@ -131,45 +131,45 @@ def change_guard(admin: Admin, before: str, after: str) -> set[tuple[str, str]]:
     return {each for each in differences if not each[1].startswith("function ")}
 
 
-def test_a_guard_that_lets_more_pass_differs_by_that_edge(admin: Admin) -> None:
+def test_guard_with_an_additional_edge_is_reported_with_it(admin: Admin) -> None:
     more = "when 'sent' then new.\"status\"::text = any (array['pending']) else false"
     assert change_guard(admin, "else false", more) == {("unexpected", "edge duly.outbox.status sent -> pending")}
 
 
-def test_a_guard_that_lets_less_pass_differs_by_that_edge(admin: Admin) -> None:
+def test_guard_without_an_edge_is_reported_with_it(admin: Admin) -> None:
     found = change_guard(admin, "array['sending', 'failed']", "array['sending']")
     assert found == {("missing", "edge duly.outbox.status pending -> failed")}
 
 
-def test_a_guard_that_lets_rows_begin_elsewhere_differs_by_that_beginning(admin: Admin) -> None:
+def test_guard_with_an_additional_initial_state_is_reported_with_it(admin: Admin) -> None:
     found = change_guard(admin, "array['pending'])) then", "array['pending', 'sent'])) then")
     assert found == {("unexpected", "begin duly.outbox.status sent")}
 
 
-def test_an_edge_that_is_only_a_comment_is_none(admin: Admin) -> None:
+def test_edge_inside_a_comment_does_not_count(admin: Admin) -> None:
     found = change_guard(admin, "array['sending', 'failed']", "array['sending' /* , 'failed' */]")
     assert found == {("missing", "edge duly.outbox.status pending -> failed")}
 
 
-def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:
+def test_contract_lists_the_edges_of_the_state_machine() -> None:
     drawn = {f"begin duly.outbox.status {first}" for first in OUTBOX_MACHINE.initial}
     drawn |= {f"edge duly.outbox.status {one} -> {two}" for one, all_ in OUTBOX_MACHINE.edges.items() for two in all_}
     assert {line for line in contract_lines("duly") if line.startswith(("begin ", "edge "))} == drawn
 
 
 def test_a_regular_capture_violates_no_invariant(admin: Admin) -> None:
-    admin.execute(SEEN.encode())
+    admin.execute(FINISHED_SESSION.encode())
     assert check(admin, SCHEMAS) == []
 
 
 def test_a_day_with_events_of_another_program_is_not_checked(admin: Admin) -> None:
-    admin.execute(SEEN.encode())
+    admin.execute(FINISHED_SESSION.encode())
     admin.execute("update schedule_ingest.day_snapshot set snapshot_payload = '[]', events = 0")
     admin.execute("update schedule_ingest.schedule_event set seq = null")
     assert check(admin, SCHEMAS) == []
 
 
-def test_every_invariant_belongs_to_a_contract_or_to_all_of_them() -> None:
+def test_every_invariant_belongs_to_one_contract_or_to_all() -> None:
     assert {each.contract for each in INVARIANTS} == {None, *CONTRACTS}
     for contract in CONTRACTS:
         assert {each.contract for each in select_invariants([contract])} == {None, contract}
@@ -185,19 +185,23 @@ def test_an_invariant_about_missing_objects_is_reported_as_unasked(admin: Admin)
     assert "does not exist" in offences[0].offender
 
 
-def test_a_verifier_that_cannot_see_every_row_says_so(admin: Admin) -> None:
+def test_verify_refuses_a_login_that_cannot_see_every_row(admin: Admin) -> None:
     admin.execute("alter table duly.orgs enable row level security")
     blind = psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api), autocommit=True)
-    looked: list[int] = []
+    checked_counts: list[int] = []
     with blind, pytest.raises(Misconfigured) as refusal:
-        check(blind, SCHEMAS, on_progress=looked.append)
-    for words in ("duly_api does not see", "duly.orgs is under row security", "run it with the login that migrated"):
-        assert words in str(refusal.value)
+        check(blind, SCHEMAS, on_progress=checked_counts.append)
+    for expected_text in (
+        "duly_api does not see",
+        "duly.orgs is under row security",
+        "run it with the login that migrated",
+    ):
+        assert expected_text in str(refusal.value)
     assert "grant" not in str(refusal.value)
-    assert looked == [0], "others were looked at by somebody blind"
+    assert checked_counts == [0], "others were looked at by somebody blind"
 
 
-def test_a_verifier_that_may_not_read_a_table_gets_the_grant_as_fix(admin: Admin) -> None:
+def test_verify_without_permission_on_a_table_reports_the_grant(admin: Admin) -> None:
     admin.execute("revoke select on posts.posts from duly_worker, duly_readonly")
     with (
         psycopg.connect(make_conninfo(admin.info.dsn, user=Names().worker), autocommit=True) as worker,
@@ -213,26 +217,26 @@ def test_a_verifier_that_may_not_read_a_table_gets_the_grant_as_fix(admin: Admin
         check(other, CONTRACTS["posts"], select_invariants(["posts"]))
 
 
-def test_the_owner_of_the_tables_may_read_all_that_laws_are_about(admin: Admin) -> None:
+def test_table_owner_may_check_every_invariant(admin: Admin) -> None:
     admin.execute("set role duly_owner")
     assert check(admin, SCHEMAS) == []
 
 
 def test_every_invariant_has_a_planted_violation() -> None:
-    planted = {law_of(each) for each in PLANTED_OFFENCES}
+    planted = {violated_invariant(each) for each in PLANTED_OFFENCES}
     names = {VERSIONS_HAVE_THEIR_HASH, *(invariant.name for invariant in INVARIANTS)}
     assert {*planted, "every_role_sees_every_row"} == names
     assert all(invariant.description for invariant in INVARIANTS)
 
 
-def test_every_invariant_stands_on_the_page_and_no_other() -> None:
+def test_docs_list_exactly_the_invariants() -> None:
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", (ROOT / "docs" / "verify.md").read_text()))
     names = {VERSIONS_HAVE_THEIR_HASH, *(invariant.name for invariant in INVARIANTS)}
     assert names - named == set()
     assert {each for each in named - names if each.count("_") > 1} == {"pg_get_constraintdef"}
 
 
-def test_it_takes_no_lock_that_anybody_would_notice(admin: Admin, database: str) -> None:
+def test_verify_does_not_wait_for_writers(admin: Admin, database: str) -> None:
     with psycopg.connect(database) as busy:
         busy.execute(
             "lock table duly.transition, duly.orgs, duly.api_keys, duly.outbox, ledger.job, ledger.job_event,"
@@ -242,30 +246,32 @@ def test_it_takes_no_lock_that_anybody_would_notice(admin: Admin, database: str)
         assert check(admin, SCHEMAS) == []
 
 
-def test_it_never_locks_more_than_a_reader_does(admin: Admin, database: str) -> None:
-    admin.execute(SEEN.encode())
-    held: set[tuple[str, str]] = set()
+def test_verify_takes_only_access_share_locks(admin: Admin, database: str) -> None:
+    admin.execute(FINISHED_SESSION.encode())
+    locks_held: set[tuple[str, str]] = set()
     with psycopg.connect(database, autocommit=True) as other:
 
-        def look(_: int) -> None:
+        def record_locks(_: int) -> None:
             locks = other.execute("select locktype, mode from pg_locks where pid = %s", [admin.info.backend_pid])
-            held.update((kind, mode) for kind, mode in locks)
+            locks_held.update((kind, mode) for kind, mode in locks)
 
-        check(admin, SCHEMAS, on_progress=look)
-    assert {mode for kind, mode in held if kind == "relation"} == {"AccessShareLock"}
-    assert {kind for kind, _ in held} == {"relation", "virtualxid"}
+        check(admin, SCHEMAS, on_progress=record_locks)
+    assert {mode for kind, mode in locks_held if kind == "relation"} == {"AccessShareLock"}
+    assert {kind for kind, _ in locks_held} == {"relation", "virtualxid"}
 
 
-def test_comparing_never_locks_more_than_a_reader_does(admin: Admin, database: str) -> None:
+def test_compare_takes_only_access_share_locks(admin: Admin, database: str) -> None:
     with psycopg.connect(database, autocommit=True) as other, admin.transaction():
         for contract in CONTRACTS:
             compare(admin, contract)
-        held = other.execute("select locktype, mode from pg_locks where pid = %s", [admin.info.backend_pid]).fetchall()
-    assert {mode for kind, mode in held if kind == "relation"} == {"AccessShareLock"}
-    assert {kind for kind, _ in held} == {"relation", "virtualxid"}
+        locks_held = other.execute(
+            "select locktype, mode from pg_locks where pid = %s", [admin.info.backend_pid]
+        ).fetchall()
+    assert {mode for kind, mode in locks_held if kind == "relation"} == {"AccessShareLock"}
+    assert {kind for kind, _ in locks_held} == {"relation", "virtualxid"}
 
 
-def test_it_writes_nothing_and_works_where_nothing_can_be_written(database: str) -> None:
+def test_verify_writes_nothing_and_runs_on_a_read_only_connection(database: str) -> None:
     read_only = "-c default_transaction_read_only=on"
     with psycopg.connect(database, autocommit=True, options=read_only) as connection:
         assert check(connection, SCHEMAS) == []
@@ -277,27 +283,27 @@ def test_it_writes_nothing_and_works_where_nothing_can_be_written(database: str)
         check(connection, SCHEMAS, [writing])
 
 
-def test_the_memory_it_takes_is_given_back(admin: Admin) -> None:
-    def room() -> str:
+def test_verify_restores_work_mem(admin: Admin) -> None:
+    def work_mem() -> str:
         (value,) = admin.execute("show work_mem").fetchone() or [""]
         return value
 
     seen: set[str] = set()
-    before = room()
-    check(admin, SCHEMAS, INVARIANTS[:1], on_progress=lambda _: seen.add(room()))
+    before = work_mem()
+    check(admin, SCHEMAS, INVARIANTS[:1], on_progress=lambda _: seen.add(work_mem()))
     assert seen == {"128MB"}
-    assert room() == before
+    assert work_mem() == before
     admin.execute("set work_mem = '256MB'")
-    check(admin, SCHEMAS, INVARIANTS[:1], on_progress=lambda _: seen.add(room()))
+    check(admin, SCHEMAS, INVARIANTS[:1], on_progress=lambda _: seen.add(work_mem()))
     assert seen == {"128MB", "256MB"}
 
 
-def test_roles_of_other_names_are_no_difference() -> None:
+def test_renamed_roles_are_not_a_difference() -> None:
     lines = contract_lines("duly", Names(owner="boss"))
     assert any("owner boss" in line for line in lines)
     assert not any("duly_owner" in line for line in lines)
 
 
-def test_a_contract_that_is_not_there_is_refused() -> None:
+def test_unknown_contract_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="no contract 'nothing'"):
         contract_lines("nothing")

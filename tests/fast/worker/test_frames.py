@@ -19,7 +19,7 @@ from duly.jobs.work import Handler, JobWork
 from duly.lease.work import Tuning, Work
 from duly.outbox import OUTBOX
 from duly.outbox.sender import SendWork
-from tests.proof.guards.held import HELD
+from tests.proof.guards.claimable_tables import CLAIMABLE_TABLES
 from tests.support.actions import working
 from tests.support.conformance.tables import PARCEL
 from tests.support.conformance.work import ConformanceWork
@@ -85,7 +85,7 @@ async def test_a_claim_and_a_settle_are_a_few_frames_from_the_loop(
     name: str, conformance_dsn: str, workers: str, admin: Admin, stacks: Stacks
 ) -> None:
     admin.execute("insert into \"user\".users (uid) values ('anna')")
-    admin.execute(HELD[name].put)
+    admin.execute(CLAIMABLE_TABLES[name].insert_statement)
     if name == "parcel":
         admin.execute("update conformance.parcel set note = 'say done'")
     async with working(workers, works()[name]):

@@ -10,7 +10,7 @@ from duly.outcomes import Done
 from duly.worker.handlers import Handlers, HeldRow, RunReport
 
 
-async def test_the_timer_of_a_thread_ends_with_the_thread() -> None:
+async def test_timer_of_a_thread_is_cancelled_when_the_thread_ends() -> None:
     reports: list[RunReport] = []
     handlers = Handlers(threads=2, processes=ProcessPool(1))
     handlers.attach(asyncio.get_running_loop())

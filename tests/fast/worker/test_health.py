@@ -105,12 +105,12 @@ def server_threads() -> int:
 
 @contextmanager
 def taking_less_than(seconds: float) -> Generator[None, None, None]:
-    began = time.monotonic()
+    started_at = time.monotonic()
     yield
-    assert time.monotonic() - began < seconds
+    assert time.monotonic() - started_at < seconds
 
 
-def test_a_worker_that_is_not_ready_says_why(worker: Worker, address: str) -> None:
+def test_readyz_reports_why_the_worker_is_not_ready(worker: Worker, address: str) -> None:
     worker.check_ready = lambda: False
     worker.reason = "the database has not answered for 5 s: connection refused"
     status, _, body = get(address, "/readyz")
@@ -121,27 +121,27 @@ def test_a_worker_that_is_not_ready_says_why(worker: Worker, address: str) -> No
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_a_worker_that_is_well_says_so(path: str, address: str) -> None:
+def test_healthz_and_readyz_report_ok_for_a_working_worker(path: str, address: str) -> None:
     status, headers, body = get(address, path)
     assert (status, headers["Content-Type"], headers["Server"]) == (200, "application/json", "duly")
     assert list(json.loads(body).items()) == [("status", "ok"), ("worker", "w1"), ("kinds", {"mail": {"running": 3}})]
 
 
-def test_a_worker_that_is_not_ready_may_be_alive(worker: Worker, address: str) -> None:
+def test_worker_that_is_not_ready_may_still_be_alive(worker: Worker, address: str) -> None:
     worker.check_ready = lambda: False
     assert get(address, "/healthz")[0] == 200
     status, _, body = get(address, "/readyz")
     assert (status, json.loads(body)["status"]) == (503, "failing")
 
 
-def test_a_worker_that_is_stuck_is_failing(worker: Worker, address: str) -> None:
+def test_healthz_reports_a_stuck_worker_as_failing(worker: Worker, address: str) -> None:
     worker.check_alive = lambda: False
     status, _, body = get(address, "/healthz")
     assert status == 503
     assert json.loads(body) == {"status": "failing", "worker": "w1", "kinds": {"mail": {"running": 3}}}
 
 
-def test_a_description_may_contain_anything_but_the_status(worker: Worker, address: str) -> None:
+def test_extra_health_fields_cannot_override_the_status(worker: Worker, address: str) -> None:
     worker.fields = {"status": "splendid", "odd": {1, 2}, "key": object()}
     status, _, body = get(address, "/healthz")
     assert status == 200
@@ -149,7 +149,7 @@ def test_a_description_may_contain_anything_but_the_status(worker: Worker, addre
     assert json.loads(body)["odd"] == "{1, 2}"
 
 
-def test_a_check_that_fails_is_not_passed(worker: Worker, address: str) -> None:
+def test_raising_health_check_counts_as_failing(worker: Worker, address: str) -> None:
     def fail() -> bool:
         raise RuntimeError("no")
 
@@ -159,7 +159,7 @@ def test_a_check_that_fails_is_not_passed(worker: Worker, address: str) -> None:
     assert get(address, "/readyz")[0] == 200
 
 
-def test_metrics_are_those_of_the_worker(metrics: Metrics, address: str) -> None:
+def test_metrics_endpoint_returns_the_metrics_of_the_worker(metrics: Metrics, address: str) -> None:
     metrics.claimed("mail", 3)
     status, headers, body = get(address, "/metrics?name[]=x")
     assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
@@ -168,7 +168,7 @@ def test_metrics_are_those_of_the_worker(metrics: Metrics, address: str) -> None
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz/", "/metricsx", "/%00", "/healthz%2f"])
-def test_there_are_no_other_endpoints(path: str, address: str) -> None:
+def test_other_paths_are_not_found(path: str, address: str) -> None:
     assert get(address, path)[0] == 404
     assert get(address, path, "POST")[0] == 404
 
@@ -188,7 +188,7 @@ def test_long_requests_are_refused(address: str) -> None:
     connection.close()
 
 
-def test_nothing_is_written_to_the_terminal(address: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_health_server_writes_nothing_to_the_terminal(address: str, capfd: pytest.CaptureFixture[str]) -> None:
     for path in ("/healthz", "/nowhere", "/" + "x" * 70_000):
         get(address, path)
     for nonsense in (b"", b"\0\xff\r\n\r\n", b"GET\r\n\r\n", b"GET /metrics HTTP/9.9\r\n\r\n"):
@@ -196,14 +196,14 @@ def test_nothing_is_written_to_the_terminal(address: str, capfd: pytest.CaptureF
             connection.sendall(nonsense)
             connection.shutdown(socket.SHUT_WR)
             wait_until(lambda connection=connection: is_over(connection, SECONDS))
-    with connect(address) as rude:  # asks, and is gone before the answer
-        rude.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        rude.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+    with connect(address) as aborting:  # asks, and is gone before the answer
+        aborting.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        aborting.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
     assert get(address, "/healthz")[0] == 200
     assert capfd.readouterr() == ("", "")
 
 
-async def test_it_answers_while_every_loop_is_blocked(worker: Worker, metrics: Metrics) -> None:
+async def test_health_server_responds_while_every_event_loop_is_blocked(worker: Worker, metrics: Metrics) -> None:
     blocked, over = threading.Event(), threading.Event()
 
     async def block() -> None:
@@ -224,13 +224,13 @@ async def test_it_answers_while_every_loop_is_blocked(worker: Worker, metrics: M
 def test_above_the_limit_the_oldest_connection_is_closed(address: str) -> None:
     idle = server_threads()
     with ExitStack() as stack:
-        crowd = [stack.enter_context(connect(address)) for _ in range(MAX_CONNECTIONS)]
+        connections = [stack.enter_context(connect(address)) for _ in range(MAX_CONNECTIONS)]
         wait_until(lambda: server_threads() == idle + MAX_CONNECTIONS)
         with taking_less_than(2):
             assert get(address, "/healthz")[0] == 200
         assert server_threads() <= idle + MAX_CONNECTIONS
-        assert is_over(crowd[0], SECONDS)
-        assert not any(is_over(connection) for connection in crowd[1:])
+        assert is_over(connections[0], SECONDS)
+        assert not any(is_over(connection) for connection in connections[1:])
 
 
 def test_the_error_for_a_taken_port_names_the_setting(worker: Worker, metrics: Metrics, address: str) -> None:
@@ -243,7 +243,7 @@ def test_the_error_for_a_taken_port_names_the_setting(worker: Worker, metrics: M
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
-def test_it_listens_on_any_loopback_address(host: str, worker: Worker, metrics: Metrics) -> None:
+def test_health_server_listens_on_any_loopback_address(host: str, worker: Worker, metrics: Metrics) -> None:
     if host == "::1" and not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
     with serve_health(host, 0, worker, metrics) as address:
@@ -256,20 +256,20 @@ def test_no_port_is_opened_before_the_context_is_entered(worker: Worker, metrics
     assert server_threads() == before
 
 
-def test_it_ends_within_a_second_and_its_port_is_free_again(worker: Worker, metrics: Metrics) -> None:
+def test_health_server_stops_within_a_second_and_frees_its_port(worker: Worker, metrics: Metrics) -> None:
     with ExitStack() as opened, ExitStack() as stack:
         address = opened.enter_context(serve_health(HOST, 0, worker, metrics))
-        crowd = [stack.enter_context(connect(address)) for _ in range(5)]
+        connections = [stack.enter_context(connect(address)) for _ in range(5)]
         assert get(address, "/healthz")[0] == 200
         with taking_less_than(1):
             opened.close()
-        assert all(is_over(connection, SECONDS) for connection in crowd)
+        assert all(is_over(connection, SECONDS) for connection in connections)
         again = stack.enter_context(serve_health(*host_and_port(address), worker, metrics))
         assert again == address
         assert get(again, "/healthz")[0] == 200
 
 
-def test_it_ends_within_a_second_even_when_a_check_hangs(worker: Worker, metrics: Metrics) -> None:
+def test_health_server_stops_within_a_second_even_if_a_check_hangs(worker: Worker, metrics: Metrics) -> None:
     hangs, over = threading.Event(), threading.Event()
 
     def hang() -> bool:

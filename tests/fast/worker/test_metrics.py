@@ -17,7 +17,7 @@ from duly.launcher import ROOT
 from duly.outcomes import Cancelled, Done, Failed, GiveUp, Later
 from duly.worker.metrics import OUTCOMES, Metrics
 
-COUNTED: dict[str, tuple[Callable[[Metrics], None], float]] = {
+METRIC_CASES: dict[str, tuple[Callable[[Metrics], None], float]] = {
     'duly_claimed_total{work_type="mail"}': (lambda m: m.claimed("mail", 20, 0.004), 20),
     'duly_batch_rows_sum{work_type="mail"}': (lambda m: m.claimed("mail", 20), 20),
     'duly_claim_seconds_sum{work_type="mail"}': (lambda m: m.claimed("mail", 20, 0.25), 0.25),
@@ -44,7 +44,7 @@ COUNTED: dict[str, tuple[Callable[[Metrics], None], float]] = {
 def everything() -> Metrics:
     """Return metrics in which every event was counted."""
     metrics = Metrics()
-    for happen, _ in COUNTED.values():
+    for happen, _ in METRIC_CASES.values():
         happen(metrics)
     metrics.beat()
     return metrics
@@ -56,27 +56,31 @@ def value_of(metrics: Metrics, series: str) -> float | None:
     return float(found[1]) if found else None
 
 
-@pytest.mark.parametrize("series", COUNTED)
-def test_what_happens_is_counted(series: str) -> None:
-    happen, wanted = COUNTED[series]
+@pytest.mark.parametrize("series", METRIC_CASES)
+def test_each_event_increments_its_metric(series: str) -> None:
+    happen, expected = METRIC_CASES[series]
     metrics = Metrics()
     happen(metrics)
-    assert value_of(metrics, series) == wanted
+    assert value_of(metrics, series) == expected
 
 
-def test_the_last_beat_is_a_time() -> None:
+def test_last_beat_metric_is_a_unix_timestamp() -> None:
     metrics = Metrics()
     assert value_of(metrics, "duly_last_beat_timestamp_seconds") == 0
     metrics.beat()
     assert abs((value_of(metrics, "duly_last_beat_timestamp_seconds") or 0) - time.time()) < 60
 
 
-def test_a_work_type_begins_with_all_its_series_at_zero() -> None:
+def test_all_series_of_a_work_type_start_at_zero() -> None:
     metrics = Metrics()
     metrics.begin("mail", 50)
-    begun = {line.rsplit(" ", 1)[0] for line in metrics.render().decode().splitlines() if 'work_type="mail"' in line}
-    assert {series for series in COUNTED if 'work_type="mail"' in series and "bounced" not in series} <= begun
-    for series in begun - {'duly_slots{work_type="mail"}'}:
+    initial_series = {
+        line.rsplit(" ", 1)[0] for line in metrics.render().decode().splitlines() if 'work_type="mail"' in line
+    }
+    assert {
+        series for series in METRIC_CASES if 'work_type="mail"' in series and "bounced" not in series
+    } <= initial_series
+    for series in initial_series - {'duly_slots{work_type="mail"}'}:
         assert value_of(metrics, series) == 0
 
 
@@ -84,7 +88,7 @@ def test_every_outcome_has_a_label() -> None:
     assert [outcome.__name__ for outcome in (Done, Later, GiveUp, Failed, Cancelled)] == list(OUTCOMES)
 
 
-def test_two_workers_in_one_process_count_for_themselves() -> None:
+def test_metrics_of_two_workers_in_one_process_are_separate() -> None:
     one, other = Metrics(), Metrics()
     one.claimed("mail", 3)
     other.claimed("mail", 4)
@@ -93,7 +97,7 @@ def test_two_workers_in_one_process_count_for_themselves() -> None:
     assert not [family.name for family in REGISTRY.collect() if family.name.startswith("duly")]
 
 
-def test_the_text_is_parsed_by_prometheus() -> None:
+def test_prometheus_parses_the_metrics_text() -> None:
     families = {family.name: family for family in text_string_to_metric_families(everything().render().decode())}
     assert {family.type for family in families.values()} == {"counter", "gauge", "histogram"}
     assert families["duly_claimed"].type == "counter"
@@ -128,7 +132,7 @@ def test_counts_of_many_threads_add_up() -> None:
 
 
 @pytest.mark.parametrize("call", ["settled('mail', 'Done')", "ran('mail', 0.004)", "claimed('mail', 20, 0.004)"])
-def test_a_metric_costs_little(call: str) -> None:
+def test_metric_updates_are_cheap(call: str) -> None:
     calls = 10_000
     names = {"metrics": everything()}
     seconds = min(timeit.repeat(f"metrics.{call}", timer=time.thread_time, globals=names, number=calls))
@@ -142,14 +146,14 @@ def rows_of_the_page() -> set[tuple[str, str, str, str]]:
     return {(name.strip("`"), kind, labels.replace("`", ""), meaning) for name, kind, labels, meaning in rows}
 
 
-def test_the_page_lists_every_metric_as_it_is() -> None:
+def test_docs_list_every_metric_with_its_type_and_labels() -> None:
     listed: set[tuple[str, str, str, str]] = set()
     for family in everything().registry.collect():
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
         listed.add((name, family.type, ", ".join(sorted(labels)), family.documentation))
-    told = {(name, "gauge", labels_of(name), words) for name, words in METRICS.items()}  # by the API
-    assert rows_of_the_page() == listed | told
+    api_metrics = {(name, "gauge", labels_of(name), description) for name, description in METRICS.items()}  # by the API
+    assert rows_of_the_page() == listed | api_metrics
 
 
 def labels_of(name: str) -> str:

@@ -23,7 +23,7 @@ from tests.support.conformance.tables import PARCEL, VISIT, Shape
 from tests.support.conformance.work import TUNING, ConformanceWork
 from tests.support.forking import ForkedProgram
 from tests.support.locks import wait_until_blocked
-from tests.support.processes import Program, wait_gone
+from tests.support.processes import Program, wait_until_ended
 
 Admin = psycopg.Connection[Any]
 SECONDS = 40.0
@@ -35,7 +35,7 @@ def shape(request: pytest.FixtureRequest) -> Shape:
     return request.param
 
 
-def put(admin: Admin, shape: Shape, *notes: str) -> list[Any]:
+def add_rows(admin: Admin, shape: Shape, *notes: str) -> list[Any]:
     """Insert rows with these notes, which their handlers follow; returns their keys."""
     statement = sql.SQL("insert into {} (note) values (%s) returning {}").format(
         sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.table.key)
@@ -98,8 +98,8 @@ async def until(admin: Admin, condition: Callable[[], bool], what: str = "it") -
     await asyncio.to_thread(wait_until, admin, condition, what)
 
 
-async def test_two_workers_of_one_name_perform_every_row_once(shape: Shape, workers: str, admin: Admin) -> None:
-    put(admin, shape, *(f"say {nth}" for nth in range(300)))
+async def test_two_workers_with_one_name_run_every_row_once(shape: Shape, workers: str, admin: Admin) -> None:
+    add_rows(admin, shape, *(f"say {nth}" for nth in range(300)))
     async with working(workers, shape, slots=7), working(workers, shape, slots=7):
         await until(admin, lambda: all_ended(admin, shape))
     assert {starts for _, _, starts in rows(admin, shape)} == {1}
@@ -107,8 +107,8 @@ async def test_two_workers_of_one_name_perform_every_row_once(shape: Shape, work
     assert admin.execute(ends, [shape.end]).fetchone() == (300, 300)
 
 
-async def test_whatever_a_handler_does_is_an_outcome(shape: Shape, workers: str, admin: Admin) -> None:
-    put(
+async def test_every_way_a_handler_can_fail_becomes_an_outcome(shape: Shape, workers: str, admin: Admin) -> None:
+    add_rows(
         admin, shape, "fall ValueError", "fall exit", "fall interrupt", "fall cancel", "fall mute", "give_up", "no_verb"
     )
     async with working(workers, shape):
@@ -118,7 +118,7 @@ async def test_whatever_a_handler_does_is_an_outcome(shape: Shape, workers: str,
         "SYSTEM_EXIT SystemExit: FATAL",
         "KEYBOARD_INTERRUPT KeyboardInterrupt",
         "CANCELLED_ERROR CancelledError",
-        "MUTE Mute: (its message cannot be formatted)",
+        "UNPRINTABLE_ERROR UnprintableError: (its message cannot be formatted)",
         "REFUSED never",
         "KEY_ERROR KeyError: 'no_verb'",
     ]
@@ -144,9 +144,9 @@ def allow(admin: Admin, shape: Shape) -> None:
     admin.execute(f"drop trigger refuse on {shape.table}".encode())
 
 
-async def test_a_row_that_breaks_a_limit_of_the_server_fails_alone(shape: Shape, workers: str, admin: Admin) -> None:
+async def test_row_that_exceeds_a_server_limit_fails_alone(shape: Shape, workers: str, admin: Admin) -> None:
     refuse(admin, shape, "new.note = 'large'", "54000")
-    put(admin, shape, "say large", *(f"say {nth}" for nth in range(20)))
+    add_rows(admin, shape, "say large", *(f"say {nth}" for nth in range(20)))
     async with working(workers, shape):
         await until(admin, lambda: all_ended(admin, shape))
     assert notes(admin, shape)[0].startswith("PROGRAM_LIMIT_EXCEEDED ProgramLimitExceeded")
@@ -157,7 +157,7 @@ async def test_a_row_locked_by_another_transaction_is_settled_later_and_delays_n
     shape: Shape, workers: str, admin: Admin, state: str
 ) -> None:
     refuse(admin, shape, "new.note = 'locked'", state)
-    put(admin, shape, "say locked", *(f"say {nth}" for nth in range(20)))
+    add_rows(admin, shape, "say locked", *(f"say {nth}" for nth in range(20)))
     async with working(workers, shape):
         await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 20)
         allow(admin, shape)
@@ -165,8 +165,8 @@ async def test_a_row_locked_by_another_transaction_is_settled_later_and_delays_n
     assert rows(admin, shape)[0][1:] == ("locked", 1)
 
 
-async def test_when_nothing_can_be_written_no_outcome_is_lost(shape: Shape, workers: str, admin: Admin) -> None:
-    put(admin, shape, *(f"say {nth}" for nth in range(20)))
+async def test_no_outcome_is_lost_while_the_database_refuses_writes(shape: Shape, workers: str, admin: Admin) -> None:
+    add_rows(admin, shape, *(f"say {nth}" for nth in range(20)))
     refuse(admin, shape, f"new.{shape.state} = '{shape.end}'", "25006")
     async with working(workers, shape) as worker:
         await until(admin, lambda: {row[2] for row in rows(admin, shape)} == {1})
@@ -176,26 +176,26 @@ async def test_when_nothing_can_be_written_no_outcome_is_lost(shape: Shape, work
     assert {row[2] for row in rows(admin, shape)} == {1}
 
 
-async def test_a_call_that_cannot_be_made_fails_its_row_alone(shape: Shape, workers: str, admin: Admin) -> None:
-    put(admin, shape, "say one", "nothing", "say two", "nowhere", "say three")
+async def test_row_whose_handler_call_cannot_be_built_fails_alone(shape: Shape, workers: str, admin: Admin) -> None:
+    add_rows(admin, shape, "say one", "nothing", "say two", "nowhere", "say three")
     async with working(workers, shape) as worker:
         await until(admin, lambda: all_ended(admin, shape))
         await until(admin, lambda: not worker.control.work_loops[0].held.rows)
-    said = notes(admin, shape)
-    assert [said[0], said[2], said[4]] == ["one", "two", "three"]
-    assert said[1].startswith("ATTRIBUTE_ERROR AttributeError")
-    assert said[3].startswith("TYPE_ERROR TypeError: unknown executor")
+    row_notes = notes(admin, shape)
+    assert [row_notes[0], row_notes[2], row_notes[4]] == ["one", "two", "three"]
+    assert row_notes[1].startswith("ATTRIBUTE_ERROR AttributeError")
+    assert row_notes[3].startswith("TYPE_ERROR TypeError: unknown executor")
 
 
-async def test_the_answer_of_a_child_process_is_data_and_runs_no_code(workers: str, admin: Admin) -> None:
-    put(admin, PARCEL, "die_in_child trap")
+async def test_result_of_a_child_process_is_read_as_data_and_runs_no_code(workers: str, admin: Admin) -> None:
+    add_rows(admin, PARCEL, "die_in_child trap")
     async with working(workers, PARCEL):
         await until(admin, lambda: all_ended(admin, PARCEL))
     assert "a result must not contain a" in notes(admin, PARCEL)[0]
 
 
-async def test_many_expired_rows_come_back_at_one_sweep_though_one_of_them_refuses(workers: str, admin: Admin) -> None:
-    (bad, *_) = sorted(put(admin, PARCEL, *["say back"] * 300))
+async def test_one_sweep_returns_many_expired_rows_even_if_one_cannot_be_updated(workers: str, admin: Admin) -> None:
+    (bad, *_) = sorted(add_rows(admin, PARCEL, *["say back"] * 300))
     async with await connect(workers) as connection:
         assert len(await claim_rows(connection, PARCEL.table, "gone", lease_seconds=30, limit=300)) == 300
     expire_leases(admin, PARCEL)
@@ -205,18 +205,18 @@ async def test_many_expired_rows_come_back_at_one_sweep_though_one_of_them_refus
 
 
 async def test_a_row_that_cannot_be_claimed_delays_no_other(shape: Shape, workers: str, admin: Admin) -> None:
-    (bad, *_) = put(admin, shape, *["say done"] * 5)
+    (bad, *_) = add_rows(admin, shape, *["say done"] * 5)
     is_bad = f"new.{shape.table.key}::text = '{bad}' and new.{shape.state}::text = '{shape.held}'"
     refuse(admin, shape, is_bad, "23514")
     async with working(workers, shape):
         await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 4)
-        put(admin, shape, "say later")
+        add_rows(admin, shape, "say later")
         await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 5)
     assert [row[0] for row in rows(admin, shape)].count(shape.ready) == 1
 
 
 async def test_a_row_that_cannot_be_read_delays_no_other(shape: Shape, workers: str, admin: Admin) -> None:
-    put(admin, shape, *["say done"] * 5)
+    add_rows(admin, shape, *["say done"] * 5)
     long_ago = sql.SQL("update {} set {} = '-infinity' where {key} = (select min({key}::text)::{} from {})").format(
         sql.Identifier(*shape.table.qualified_name),
         sql.Identifier(shape.due),
@@ -234,23 +234,23 @@ async def test_a_notification_wakes_a_worker_long_before_the_next_poll(
 ) -> None:
     dsn = conformance_dsn  # a pooler would not pass notifications on
     async with working(dsn, shape, poll_seconds=3600.0):
-        put(admin, shape, "say early")
+        add_rows(admin, shape, "say early")
         admin.execute("select pg_notify(%s, '')", [f"duly_conformance_{shape}"])
         await until(admin, lambda: all_ended(admin, shape))
 
 
-async def test_one_cycle_runs_what_is_due_and_ends(shape: Shape, workers: str, admin: Admin) -> None:
-    put(admin, shape, "say one", "say two")
+async def test_run_once_runs_due_rows_and_ends(shape: Shape, workers: str, admin: Admin) -> None:
+    add_rows(admin, shape, "say one", "say two")
     worker = Worker([ConformanceWork(shape)], Settings(), dsn=workers)
     assert await worker.run(once=True) == 2
     assert notes(admin, shape) == ["one", "two"]
     assert await Worker([ConformanceWork(shape)], Settings(), dsn=workers).run(once=True) == 0
 
 
-async def test_one_cycle_keeps_what_it_claims_however_long_the_work_before_it_took(
+async def test_run_once_keeps_its_leases_after_slow_earlier_work(
     shape: Shape, workers: str, admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(admin, shape, "say late")
+    add_rows(admin, shape, "say late")
     worker = Worker([ConformanceWork(shape)], Settings(), dsn=workers)
     worker.handlers.turned_at -= 60  # as after a minute of another work type's handlers
     monkeypatch.setattr(worker.handlers, "request_turn", lambda: None)  # a busy machine, where ticks come late
@@ -259,20 +259,20 @@ async def test_one_cycle_keeps_what_it_claims_however_long_the_work_before_it_to
 
 
 async def test_the_registry_lists_running_and_stopped_workers(shape: Shape, workers: str, admin: Admin) -> None:
-    put(admin, shape, "say hello")
-    asked = "select worker_id, kinds, slots, stopped_at is null from duly.workers"
+    add_rows(admin, shape, "say hello")
+    query = "select worker_id, kinds, slots, stopped_at is null from duly.workers"
     async with working(workers, shape) as worker:
         await until(admin, lambda: all_ended(admin, shape))
-        here = admin.execute(asked).fetchall()
+        here = admin.execute(query).fetchall()
         assert worker.control.is_ready()
     assert here == [(f"worker-{os.getpid()}", [str(shape)], {str(shape): TUNING.slots}, True)]
-    assert admin.execute(asked).fetchall() == [
+    assert admin.execute(query).fetchall() == [
         (f"worker-{os.getpid()}", [str(shape)], {str(shape): TUNING.slots}, False)
     ]
 
 
 async def test_a_worker_that_is_stopping_is_not_ready_while_its_last_row_runs(workers: str, admin: Admin) -> None:
-    put(admin, PARCEL, "wait")
+    add_rows(admin, PARCEL, "wait")
     async with working(workers, PARCEL) as worker:
         await until(admin, lambda: rows(admin, PARCEL)[0][2] == 1 and worker.control.is_ready())
         worker.request_stop()
@@ -309,8 +309,8 @@ async def test_a_claim_in_progress_at_the_stop_is_released(
     assert [row[2] for row in rows(admin, shape)] == [0]
 
 
-async def test_a_cancel_request_stops_the_handler_and_is_the_outcome(workers: str, admin: Admin) -> None:
-    put(admin, PARCEL, "wait", "watchful", "die_in_child loop")
+async def test_cancel_request_stops_the_handler_and_becomes_the_outcome(workers: str, admin: Admin) -> None:
+    add_rows(admin, PARCEL, "wait", "watchful", "die_in_child loop")
     async with working(workers, PARCEL):
         await until(admin, lambda: [starts for _, _, starts in rows(admin, PARCEL)] == [1, 1, 1])
         admin.execute("update conformance.parcel set cancel_requested_at = duly.clock()")
@@ -319,11 +319,11 @@ async def test_a_cancel_request_stops_the_handler_and_is_the_outcome(workers: st
 
 
 async def test_the_child_processes_of_a_killed_worker_die_with_it(workers: str, admin: Admin) -> None:
-    put(admin, PARCEL, "die_in_child print")
+    add_rows(admin, PARCEL, "die_in_child print")
     with worker_process(workers, PARCEL) as worker:
         child = child_of(worker)
         worker.kill()
-        wait_gone(child, SECONDS)
+        wait_until_ended(child, SECONDS)
 
 
 async def test_a_worker_that_failed_and_cannot_close_ends_its_process_with_status_1(

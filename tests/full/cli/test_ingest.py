@@ -26,7 +26,7 @@ from tests.fast.cli.test_ingest import (
 from tests.support.command_line import DULY
 from tests.support.ocr.days import AFTER
 from tests.support.processes import plain_environment
-from tests.support.terminal import Watched
+from tests.support.terminal import TerminalProgram
 
 __all__ = ["admin", "cli", "database"]
 
@@ -34,7 +34,7 @@ __all__ = ["admin", "cli", "database"]
 # Giving a day ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_day_as_data_is_captured_and_its_changes_are_printed(admin: Admin, cli: IngestCommandLine) -> None:
+def test_ingest_capture_of_a_fixture_prints_its_changes(admin: Admin, cli: IngestCommandLine) -> None:
     with cli.start_worker():
         first = cli.output("ingest", "capture", "--fixture", SAMPLE, "--user", 42).splitlines()
         assert re.fullmatch(r"created   [0-9a-f-]{36}", first[0])
@@ -61,7 +61,7 @@ def test_a_day_as_data_is_captured_and_its_changes_are_printed(admin: Admin, cli
     assert check(admin, ("duly", "schedule_ingest")) == []
 
 
-def test_a_session_that_fails_ends_the_command_with_1(admin: Admin, cli: IngestCommandLine) -> None:
+def test_ingest_capture_of_a_failed_session_exits_with_1(admin: Admin, cli: IngestCommandLine) -> None:
     with cli.start("ingest", "capture", "--fixture", SAMPLE, "--user", 42) as program:
         program.line()
         admin.execute("update schedule_ingest.capture_session set state = 'failed', error = 'The file is torn.'")
@@ -73,7 +73,7 @@ def test_a_session_that_fails_ends_the_command_with_1(admin: Admin, cli: IngestC
 
 
 @pytest.mark.timeout(600)
-def test_a_photograph_is_captured_and_its_changes_are_printed(cli: IngestCommandLine) -> None:
+def test_ingest_capture_of_a_photograph_prints_its_changes(cli: IngestCommandLine) -> None:
     with cli.start_worker():
         given, done, *changes = cli.output(
             "ingest", "capture", PICTURES / "before.jpg", "--user", 42, "--wait", 500
@@ -90,32 +90,34 @@ def test_a_photograph_is_captured_and_its_changes_are_printed(cli: IngestCommand
 
 
 @pytest.mark.timeout(600)
-def test_whoever_watches_sees_the_uploads_the_wait_the_reading_and_the_outcome(cli: IngestCommandLine) -> None:
+def test_ingest_capture_shows_its_progress_on_a_terminal(cli: IngestCommandLine) -> None:
     day = cli.directory / "day.json"
     os.mkfifo(day)  # who reads it waits until somebody writes
     images = [str(PICTURES / name) for name in ("before.jpg", "after.jpg")]
     environment = plain_environment(**cli.environment, TERM="xterm", NO_COLOR="1", COLUMNS="160")
-    with Watched([*DULY, "ingest", "capture", *images, "--user", "42", "--wait", "500"], environment) as watched:
+    with TerminalProgram(
+        [*DULY, "ingest", "capture", *images, "--user", "42", "--wait", "500"], environment
+    ) as terminal:
         for arguments in ("uploading before.jpg", "uploading after.jpg", "created ", "waiting for a worker"):
-            watched.read_until(arguments)
+            terminal.read_until(arguments)
         with cli.start_worker(WORKER_INPUT_MODE="fixture", FIXTURE_PAYLOAD_PATH=str(day)):
-            watched.read_until("processed by a worker")
-            assert "done  " not in watched.said
+            terminal.read_until("processed by a worker")
+            assert "done  " not in terminal.output
             day.write_text(SAMPLE.read_text())
-            printed = watched.read_until("New shift on 2026-02-10: 10:00")
-            assert watched.process.wait(60) == 0
-    places = [printed.index(f"{nth}/4") for nth in range(4)]
-    assert places == sorted(places)
+            printed = terminal.read_until("New shift on 2026-02-10: 10:00")
+            assert terminal.process.wait(60) == 0
+    positions = [printed.index(f"{nth}/4") for nth in range(4)]
+    assert positions == sorted(positions)
     assert "done      2026-02-10 has version 1, 1 event and 1 message" in printed
 
 
 @pytest.mark.timeout(600)
-def test_photographs_are_read_without_a_database(tmp_path: Path) -> None:
+def test_ingest_read_needs_no_database(tmp_path: Path) -> None:
     arguments = [*DULY, "ingest", "read", PICTURES / "after.jpg", SAMPLE, "--json"]
     environment = plain_environment(
         DATABASE_URL="postgresql://nowhere.invalid/x", DULY_HOME=str(tmp_path / "none"), OCR_IMAGE_SECONDS="500"
     )
-    read = subprocess.run([str(word) for word in arguments], env=environment, capture_output=True, text=True)
+    read = subprocess.run([str(argument) for argument in arguments], env=environment, capture_output=True, text=True)
     assert read.returncode == 1, read.stderr
     picture, sample = json.loads(read.stdout)
     assert list(picture) == list(sample) == ["file", "days"]
@@ -137,7 +139,7 @@ def test_photographs_are_read_without_a_database(tmp_path: Path) -> None:
 # Looking --------------------------------------------------------------------------------------------------------------
 
 
-def test_two_versions_are_compared_in_sentences_and_colours(cli: IngestCommandLine) -> None:
+def test_ingest_diff_prints_changes_as_coloured_sentences(cli: IngestCommandLine) -> None:
     for entries in ([MORNING, EVENING], [{**MORNING, "start": "11:00"}]):
         cli.create_session(*entries)
         cli.run_worker("ingest")
@@ -164,7 +166,7 @@ def test_two_versions_are_compared_in_sentences_and_colours(cli: IngestCommandLi
     assert cli.run("ingest", "diff", DAY, -1, 3, "--user", 42).exit_code == 2
 
 
-def test_a_session_that_is_not_there(cli: IngestCommandLine) -> None:
+def test_ingest_commands_report_an_unknown_session(cli: IngestCommandLine) -> None:
     for verb in ("show", "timeline", "explain"):
         assert isinstance(cli.error("ingest", verb, uuid4()), NotFound)
         assert cli.run("ingest", verb, "nonsense").exit_code == 2

@@ -13,7 +13,7 @@ from tests.fast.cli.test_jobs import admin, cli, database, jobs, worker
 from tests.support.command_line import DULY, CommandLine
 from tests.support.jobs.actions import JobActions
 from tests.support.processes import plain_environment
-from tests.support.terminal import Watched
+from tests.support.terminal import TerminalProgram
 
 __all__ = ["admin", "cli", "database", "jobs", "worker"]
 
@@ -21,7 +21,7 @@ __all__ = ["admin", "cli", "database", "jobs", "worker"]
 # As a process ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_job_is_asked_for_explained_in_local_time_and_steered(cli: CommandLine) -> None:
+def test_jobs_commands_enqueue_explain_in_local_time_and_refuse_a_wrong_retry(cli: CommandLine) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return cli.process("jobs", *arguments, TZ="JST-9")
 
@@ -45,10 +45,10 @@ def test_a_job_is_asked_for_explained_in_local_time_and_steered(cli: CommandLine
     assert json.loads(as_json.stdout)["error"]["code"] == "NOT_FOUND"
 
 
-def test_a_list_fits_a_terminal_and_is_complete_in_a_pipe(cli: CommandLine, jobs: JobActions) -> None:
+def test_jobs_list_fits_a_terminal_and_prints_full_ids_in_a_pipe(cli: CommandLine, jobs: JobActions) -> None:
     keys = [str(key) for key in jobs.enqueue(org=DEFAULT_ORG, rows=2)]
     environment = plain_environment(**cli.environment, TERM="xterm", COLUMNS="80")
-    with Watched(["sh", "-c", f"{shlex.join(DULY)} jobs list; echo the end"], environment) as terminal:
+    with TerminalProgram(["sh", "-c", f"{shlex.join(DULY)} jobs list; echo the end"], environment) as terminal:
         shown = terminal.read_until("the end\n").splitlines()
     assert max(map(len, shown)) <= 80
     assert len(shown) == 4
@@ -59,7 +59,7 @@ def test_a_list_fits_a_terminal_and_is_complete_in_a_pipe(cli: CommandLine, jobs
         assert json.loads(cli.process("jobs", "show", line.split()[0], "--json").stdout)["id"] == key
 
 
-async def test_watching_prints_every_change_and_the_end(jobs: JobActions, cli: CommandLine) -> None:
+async def test_jobs_enqueue_watch_prints_every_change_and_the_result(jobs: JobActions, cli: CommandLine) -> None:
     with cli.start("jobs", "enqueue", "work", "--watch", "--json") as watching:
         created = json.loads(await asyncio.to_thread(watching.line))
         assert (created["outcome"], created["status"]) == ("created", "queued")
@@ -75,7 +75,7 @@ async def test_watching_prints_every_change_and_the_end(jobs: JobActions, cli: C
         assert await asyncio.to_thread(watching.finish) == 0
 
 
-async def test_a_long_log_is_printed_completely(cli: CommandLine, jobs: JobActions) -> None:
+async def test_jobs_timeline_prints_more_events_than_one_page(cli: CommandLine, jobs: JobActions) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
     (lease,) = await jobs.claim()
     await repository.record_progress(jobs.worker, lease, "reading", None)

@@ -83,9 +83,7 @@ def test_a_post_is_created_shown_edited_and_released(posts: PostActions, cli: Co
     posts.verify()
 
 
-def test_more_posts_than_a_worker_takes_at_once_are_all_released(
-    posts: PostActions, cli: CommandLine, tmp_path: Path
-) -> None:
+def test_posts_release_releases_more_posts_than_one_batch(posts: PostActions, cli: CommandLine, tmp_path: Path) -> None:
     at = posts.now().isoformat()
     rows = 130
     lines = [{"authorId": f"a-{nth}", "createdAt": at, "status": "PENDING", "caption": "x"} for nth in range(rows)]
@@ -98,7 +96,7 @@ def test_more_posts_than_a_worker_takes_at_once_are_all_released(
 # Asking twice ---------------------------------------------------------------------------------------------------------
 
 
-def test_refusals_of_a_process_have_their_status_and_code(posts: PostActions, cli: CommandLine) -> None:
+def test_a_refused_command_exits_with_its_status_and_error_code(posts: PostActions, cli: CommandLine) -> None:
     refused = cli.process("posts", "show", uuid4())
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "there is no post" in refused.stderr
@@ -110,7 +108,9 @@ def test_refusals_of_a_process_have_their_status_and_code(posts: PostActions, cl
 # Looking --------------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_dead_worker_held_waits_again(posts: PostActions, cli: CommandLine, image: Path) -> None:
+def test_posts_repair_returns_the_posts_of_a_dead_worker_to_the_queue(
+    posts: PostActions, cli: CommandLine, image: Path
+) -> None:
     posts.add_user("anna")
     key = cli.json("posts", "create", image, "--user", "anna")["postId"]
     claim(posts, key)
@@ -210,7 +210,7 @@ BAD: dict[str, tuple[object, str]] = {
 }
 
 
-def test_good_lines_become_posts_and_bad_ones_are_named_by_their_number(
+def test_an_import_creates_posts_and_reports_invalid_lines_by_number(
     posts: PostActions, cli: CommandLine, tmp_path: Path
 ) -> None:
     lines: list[object] = [b"\n", b"   \t\r\n"]
@@ -267,13 +267,11 @@ def parsed(document: object) -> Json:
 
 def find(posts: PostActions, document: object) -> list[tuple[UUID, Json]]:
     """The posts that are made of a document."""
-    asked = "select id, legacy from posts.posts where legacy = %s::jsonb"
-    return posts.admin.execute(asked, [json.dumps(parsed(document))]).fetchall()
+    query = "select id, legacy from posts.posts where legacy = %s::jsonb"
+    return posts.admin.execute(query, [json.dumps(parsed(document))]).fetchall()
 
 
-def test_what_was_about_to_be_released_elsewhere_is_released_here(
-    posts: PostActions, cli: CommandLine, tmp_path: Path
-) -> None:
+def test_imported_pending_posts_are_released_when_due(posts: PostActions, cli: CommandLine, tmp_path: Path) -> None:
     at = posts.now().isoformat()
     lines = [
         {"id": str(uuid4()), "authorId": "anna", "createdAt": at, "status": "PENDING", "caption": "So happy today"},
@@ -288,7 +286,7 @@ def test_what_was_about_to_be_released_elsewhere_is_released_here(
     posts.verify()
 
 
-def test_an_import_that_is_killed_and_begun_again_ends_with_every_document_once(
+def test_an_import_repeated_after_a_kill_adds_every_document_once(
     posts: PostActions, cli: CommandLine, tmp_path: Path
 ) -> None:
     total, before = 6 * BATCH_SIZE + 7, 3 * BATCH_SIZE
@@ -310,7 +308,7 @@ def test_an_import_that_is_killed_and_begun_again_ends_with_every_document_once(
     posts.verify()
 
 
-def test_an_import_whose_database_goes_away_says_so_and_can_be_begun_again(
+def test_an_import_that_loses_its_connection_can_be_repeated(
     posts: PostActions, cli: CommandLine, tmp_path: Path
 ) -> None:
     file = write(tmp_path, [{**V1, "id": f"doc-{nth}", "userId": f"author-{nth}"} for nth in range(BATCH_SIZE + 10)])
@@ -322,21 +320,21 @@ def test_an_import_whose_database_goes_away_says_so_and_can_be_begun_again(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
                 " where datname = current_database() and application_name = 'duly-cli'"
             )
-            assert program.finish() == 69, program.said()
+            assert program.finish() == 69, program.stderr_text()
         other.rollback()
-    assert re.search(r"^duly: .*start the import again", program.said(), re.MULTILINE)
-    assert "Traceback" not in program.said()
+    assert re.search(r"^duly: .*start the import again", program.stderr_text(), re.MULTILINE)
+    assert "Traceback" not in program.stderr_text()
     assert cli.json("posts", "import-legacy", file)["added"] == 10
 
 
-def test_the_import_is_for_the_owner_alone(posts: PostActions, cli: CommandLine, tmp_path: Path) -> None:
+def test_the_import_requires_the_owner_role(posts: PostActions, cli: CommandLine, tmp_path: Path) -> None:
     other = CommandLine(make_conninfo(posts.admin.info.dsn, user=Names().api), tmp_path)
     refused = other.process("posts", "import-legacy", write(tmp_path, [V1]))
     assert refused.returncode == 78
     assert "may not act as duly_owner" in refused.stderr
 
 
-def test_too_many_failed_intents_end_with_1(posts: PostActions, cli: CommandLine) -> None:
+def test_slo_exits_with_1_when_too_many_intents_fail(posts: PostActions, cli: CommandLine) -> None:
     add = "insert into posts.intent_minutes values (date_trunc('minute', duly.clock(), 'UTC'), %s, %s)"
     posts.admin.execute(add, ["CREATED", 1990])
     posts.admin.execute(add, ["ALREADY_POSTED", 5000])
@@ -354,7 +352,7 @@ def test_too_many_failed_intents_end_with_1(posts: PostActions, cli: CommandLine
     assert intents["burn_rates"] == {"1h": 1.0, "6h": 1.0, "3d": 1.0, "30d": 1.0}
 
 
-def test_a_late_release_ends_with_1(posts: PostActions, cli: CommandLine, image: Path) -> None:
+def test_slo_exits_with_1_when_a_release_was_late(posts: PostActions, cli: CommandLine, image: Path) -> None:
     posts.add_user("anna")
     cli.output("posts", "create", image, "--user", "anna")
     posts.advance_clock(6 * HOURS + 121)

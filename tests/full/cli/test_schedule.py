@@ -18,7 +18,7 @@ __all__ = ["admin", "cli", "database"]
 # Runs and answers -----------------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_sent_answered_once_and_booked_and_taken_back(cli: ScheduleCommandLine) -> None:
+def test_schedule_commands_answer_a_run_once_book_it_and_undo_it(cli: ScheduleCommandLine) -> None:
     run = cli.sent_run("--amount", "9.99")
     receipt = cli.json("schedule", "answer", run, "complete", "--key", "tap", "--note", "with a tip")
     assert (receipt["outcome"], receipt["action"], receipt["job_run_id"]) == ("created", "complete", run)
@@ -57,7 +57,7 @@ def test_a_run_is_sent_answered_once_and_booked_and_taken_back(cli: ScheduleComm
 # The books ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_books_are_listed_and_exported(cli: ScheduleCommandLine, tmp_path: Path) -> None:
+def test_expenses_are_listed_and_exported(cli: ScheduleCommandLine, tmp_path: Path) -> None:
     run = cli.sent_run("--amount", "9.99", "--category", "电视", "--merchant", 'The "Shop"', "--note", "=1+1")
     cli.output("schedule", "answer", run, "complete")
     cli.output("schedule", "undo", run)
@@ -94,7 +94,7 @@ def umask() -> int:
     return mask
 
 
-def test_refusals_of_a_process_have_their_status_and_code(cli: ScheduleCommandLine) -> None:
+def test_a_refused_command_exits_with_its_status_and_error_code(cli: ScheduleCommandLine) -> None:
     refused = cli.process("schedule", "show", 999)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "there is no schedule 999" in refused.stderr

@@ -21,7 +21,7 @@ def duly(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_next_times_are_printed_in_the_zone_and_in_utc_with_their_periods() -> None:
+def test_schedule_preview_prints_the_next_times_in_zone_and_utc_with_periods() -> None:
     ran = duly("next", "cron: 30 2 * * *", *FIRST, "--count", "2")
     assert ran.returncode == 0, ran.stderr
     assert "At 02:30 every day, Europe/Stockholm" in ran.stdout
@@ -29,7 +29,7 @@ def test_the_next_times_are_printed_in_the_zone_and_in_utc_with_their_periods() 
     assert "2026-03-29T01:00Z" in ran.stdout
 
 
-def test_programs_get_json() -> None:
+def test_schedule_preview_prints_json() -> None:
     ran = duly("next", '{"every": "month", "day": 1, "at": "10:00"}', *FIRST, "--count", "1", "--json")
     printed: dict[str, Any] = json.loads(ran.stdout)
     assert (printed["zone"], printed["period_unit"]) == ("Europe/Stockholm", "month")

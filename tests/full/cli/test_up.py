@@ -22,10 +22,10 @@ from duly.db.migrate import newest_revisions
 from duly.launcher import ROOT
 from duly.testing import TestDatabases
 from tests.support.postmaster import postmaster_of
-from tests.support.processes import PYTHON, Program, plain_environment, wait_gone, wait_unlocked
+from tests.support.processes import PYTHON, Program, plain_environment, wait_unlocked, wait_until_ended
 
 DULY = (*PYTHON, "-m", "duly")
-MOST_SECONDS_TO_STOP = 5.0
+MAX_STOP_SECONDS = 5.0
 
 
 def start_up(home: Path, *arguments: str, **environment: str) -> Program:
@@ -66,18 +66,18 @@ def get_until(address: str, status: int) -> httpx2.Response:
     raise AssertionError(f"{address} never answered {status}")
 
 
-def children_of(pid: int) -> list[int]:
+def find_children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def component_of(pid: int, name: str) -> int:
+def find_component(pid: int, name: str) -> int:
     """The process of one component of the tree, by the command it runs."""
-    commands = {child: Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0") for child in children_of(pid)}
+    commands = {child: Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0") for child in find_children(pid)}
     (found,) = [child for child, words in commands.items() if name.encode() in words]
     return found
 
 
-def test_it_serves_health_and_readiness(up: tuple[Program, str]) -> None:
+def test_up_serves_health_and_readiness(up: tuple[Program, str]) -> None:
     _, address = up
     assert get(f"{address}/healthz").json()["status"] == "ok"
     ready = get(f"{address}/readyz")
@@ -85,7 +85,7 @@ def test_it_serves_health_and_readiness(up: tuple[Program, str]) -> None:
     assert set(get(f"{address}/openapi.json").json()["paths"]) >= {"/healthz", "/readyz", "/v1/jobs"}
 
 
-def test_it_says_in_a_few_lines_what_runs_where_and_what_next(home: Path) -> None:
+def test_up_prints_its_database_address_schema_api_and_next_step(home: Path) -> None:
     with Program([*DULY, "up", "--port", "0"], environment=plain_environment(DULY_HOME=str(home))) as program:
         lines = [program.line() for _ in range(7)]
         assert lines[0].startswith("duly 0.1.0 is up after")
@@ -97,10 +97,10 @@ def test_it_says_in_a_few_lines_what_runs_where_and_what_next(home: Path) -> Non
         assert "http://127.0.0.1:" in lines[4]
         assert lines[4].endswith("(/v1/jobs, /openapi.json, /healthz, /readyz)")
         assert program.finish(signal.SIGINT) == 0
-        assert program.said() == ""
+        assert program.stderr_text() == ""
 
 
-def test_the_address_it_prints_is_a_database_url_for_every_program(home: Path) -> None:
+def test_the_database_url_printed_by_up_works_for_every_client(home: Path) -> None:
     environment = plain_environment(DULY_HOME=str(home), DULY_COMMAND="./duly")
     with Program([*DULY, "up", "--port", "0"], environment=environment) as program:
         lines = [program.line() for _ in range(7)]
@@ -123,7 +123,7 @@ def test_the_address_it_prints_is_a_database_url_for_every_program(home: Path) -
         assert program.finish(signal.SIGINT) == 0
 
 
-def test_after_ctrl_c_it_says_how_long_work_may_take_and_what_a_second_one_does(home: Path) -> None:
+def test_up_says_on_ctrl_c_how_long_work_may_finish_and_how_to_force_a_stop(home: Path) -> None:
     environment = plain_environment(DULY_HOME=str(home), DULY_STOP_SECONDS="2")
     with Program([*DULY, "up", "--port", "0"], environment=environment) as program:
         for _ in range(7):
@@ -133,7 +133,7 @@ def test_after_ctrl_c_it_says_how_long_work_may_take_and_what_a_second_one_does(
         assert program.line() == "duly: stopped"
 
 
-def test_it_takes_a_day_given_as_data_and_never_its_sample_for_photographs(home: Path, up: tuple[Program, str]) -> None:
+def test_up_captures_a_fixture_and_does_not_use_the_sample_for_photographs(home: Path, up: tuple[Program, str]) -> None:
     _, address = up
     words = ("ingest", "capture", "--fixture", str(ROOT / "fixtures" / "sample_schedule.json"), "--user", "42")
     captured = run_duly(*words, DULY_HOME=str(home))
@@ -151,33 +151,33 @@ def test_it_takes_a_day_given_as_data_and_never_its_sample_for_photographs(home:
         assert anna.get("/v1/ingest/days/2026-02-10").json()["current_version"] == 1
         again = run_duly(*words, DULY_HOME=str(home))  # which comes after the other
         assert "is unchanged, version 1" in again.stdout
-    why = run_duly("ingest", "explain", empty, DULY_HOME=str(home)).stdout
-    assert "It failed: the session has no photograph" in why
+    explanation = run_duly("ingest", "explain", empty, DULY_HOME=str(home)).stdout
+    assert "It failed: the session has no photograph" in explanation
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_everything_cleanly_in_less_than_5_s(number: int, home: Path) -> None:
+def test_a_signal_stops_up_and_all_its_processes_in_less_than_5_s(number: int, home: Path) -> None:
     with start_up(home) as program:
         program.line()
-        processes = [*children_of(program.pid), postmaster_of(home)]
+        processes = [*find_children(program.pid), postmaster_of(home)]
         began = time.monotonic()
         assert program.finish(number) == 0
-        assert time.monotonic() - began < MOST_SECONDS_TO_STOP
+        assert time.monotonic() - began < MAX_STOP_SECONDS
         for process in processes:
-            wait_gone(process, seconds=0.5)
+            wait_until_ended(process, seconds=0.5)
 
 
-def test_ctrl_c_while_it_starts_is_as_quick_and_quiet(home: Path) -> None:
+def test_ctrl_c_during_startup_stops_up_quickly_and_quietly(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"postgresql://127.0.0.1:{silent.getsockname()[1]}/name"
         with start_up(home, DATABASE_URL=url) as program, silent.accept()[0]:  # it waits for an answer that never comes
             began = time.monotonic()
             assert program.finish(signal.SIGINT) == 130
-            assert time.monotonic() - began < MOST_SECONDS_TO_STOP
-            assert "Traceback" not in program.said()
+            assert time.monotonic() - began < MAX_STOP_SECONDS
+            assert "Traceback" not in program.stderr_text()
 
 
-def test_a_second_one_in_the_same_directory_says_what_runs_already(home: Path, up: tuple[Program, str]) -> None:
+def test_a_second_up_in_the_same_directory_is_refused_and_names_the_first(home: Path, up: tuple[Program, str]) -> None:
     program, address = up
     second = run_duly("up", DULY_HOME=str(home))
     assert second.returncode == 2
@@ -189,7 +189,7 @@ def test_a_second_one_in_the_same_directory_says_what_runs_already(home: Path, u
     assert get(f"{address}/readyz").status_code == 200
 
 
-def test_the_api_logs_in_as_its_own_role_and_no_more(home: Path, up: tuple[Program, str]) -> None:
+def test_the_api_role_of_up_has_only_its_own_rights(home: Path, up: tuple[Program, str]) -> None:
     _, address = up
     assert get(f"{address}/readyz").status_code == 200
     connection = psycopg.connect(host=str(home / "run"), port=5432, user="duly_api", dbname="duly")
@@ -197,7 +197,7 @@ def test_the_api_logs_in_as_its_own_role_and_no_more(home: Path, up: tuple[Progr
         connection.execute("insert into duly.orgs (name) values ('mine')")
 
 
-def test_it_can_be_started_again_at_once(home: Path) -> None:
+def test_up_can_be_started_again_at_once(home: Path) -> None:
     for _ in range(2):
         with start_up(home) as program:
             address = json.loads(program.line())["api"]
@@ -205,61 +205,61 @@ def test_it_can_be_started_again_at_once(home: Path) -> None:
             assert program.finish(signal.SIGINT) == 0
 
 
-def test_kill_9_takes_the_whole_tree_along(home: Path) -> None:
+def test_kill_9_of_up_ends_all_its_processes(home: Path) -> None:
     with start_up(home) as program:
         program.line()
-        processes = [*children_of(program.pid), postmaster_of(home)]
+        processes = [*find_children(program.pid), postmaster_of(home)]
         assert len(processes) == 3
         program.kill()
         for process in processes:
-            wait_gone(process)
+            wait_until_ended(process)
 
 
-def test_a_killed_api_comes_back_at_the_same_address(up: tuple[Program, str]) -> None:
+def test_up_restarts_a_killed_api_at_the_same_address(up: tuple[Program, str]) -> None:
     program, address = up
-    api = component_of(program.pid, "serve")
+    api = find_component(program.pid, "serve")
     os.kill(api, signal.SIGKILL)
     assert get(f"{address}/healthz").status_code == 200
-    assert component_of(program.pid, "serve") != api
+    assert find_component(program.pid, "serve") != api
     program.wait_for_error("api exited with status -9")
 
 
-def test_a_killed_worker_comes_back(up: tuple[Program, str]) -> None:
+def test_up_restarts_a_killed_worker(up: tuple[Program, str]) -> None:
     program, _ = up
-    worker = component_of(program.pid, "worker")
+    worker = find_component(program.pid, "worker")
     os.kill(worker, signal.SIGKILL)
     program.wait_for_error("worker exited with status -9")
-    wait_gone(worker)
+    wait_until_ended(worker)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:  # it is started again after a pause
-        commands = [Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0") for child in children_of(program.pid)]
+        commands = [Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0") for child in find_children(program.pid)]
         if any(b"worker" in words for words in commands):
             return
     raise AssertionError("no worker came back")
 
 
-def test_a_killed_postgres_comes_back(home: Path, up: tuple[Program, str]) -> None:
+def test_up_restarts_a_killed_postgres(home: Path, up: tuple[Program, str]) -> None:
     _, address = up
     killed = postmaster_of(home)
     os.kill(killed, signal.SIGKILL)
-    wait_gone(killed)
+    wait_until_ended(killed)
     get_until(f"{address}/readyz", 200)
     assert postmaster_of(home) != killed
 
 
-def test_a_killed_supervisor_of_postgres_comes_back(home: Path, up: tuple[Program, str]) -> None:
+def test_up_restarts_a_killed_supervisor_of_postgres(home: Path, up: tuple[Program, str]) -> None:
     program, address = up
     postmaster = postmaster_of(home)
     status = Path(f"/proc/{postmaster}/status").read_text()
     supervisor = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("PPid:"))
     os.kill(supervisor, signal.SIGKILL)
-    wait_gone(postmaster)
+    wait_until_ended(postmaster)
     program.wait_for_error("the supervisor of PostgreSQL is gone")
     get_until(f"{address}/readyz", 200)
     assert postmaster_of(home) != postmaster
 
 
-def test_with_a_database_url_no_server_is_started(home: Path, database: str) -> None:
+def test_up_with_a_database_url_starts_no_embedded_server(home: Path, database: str) -> None:
     with start_up(home, DATABASE_URL=database) as program:
         about = json.loads(program.line())
         assert get(f"{about['api']}/readyz").status_code == 200
@@ -267,7 +267,9 @@ def test_with_a_database_url_no_server_is_started(home: Path, database: str) -> 
         assert program.finish(signal.SIGINT) == 0
 
 
-def test_readiness_follows_the_database(databases: TestDatabases, worker_id: str, home: Path) -> None:
+def test_readiness_reports_the_loss_and_return_of_the_database(
+    databases: TestDatabases, worker_id: str, home: Path
+) -> None:
     with (
         databases.clone(worker_id) as dsn,
         start_up(home, DATABASE_URL=dsn) as program,
@@ -283,10 +285,10 @@ def test_readiness_follows_the_database(databases: TestDatabases, worker_id: str
         assert get(f"{address}/readyz").status_code == 200  # at once, however long it was away
 
 
-def test_a_database_that_does_not_answer_is_named_without_its_password(home: Path) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        port = nobody.getsockname()[1]
+def test_up_names_an_unreachable_database_without_its_password(home: Path) -> None:
+    with socket.socket() as unused_socket:
+        unused_socket.bind(("127.0.0.1", 0))
+        port = unused_socket.getsockname()[1]
         url = f"postgresql://user:hunter2@127.0.0.1:{port}/name"
         answer = run_duly("up", "--port", "0", DULY_HOME=str(home), DATABASE_URL=url)
     assert answer.returncode == 69
@@ -295,7 +297,7 @@ def test_a_database_that_does_not_answer_is_named_without_its_password(home: Pat
 
 
 @pytest.mark.parametrize("password", ["hunter2/tail", "hunter2@tail", "hunter2:tail/x"])
-def test_a_password_that_breaks_the_address_is_not_shown_either(password: str, home: Path) -> None:
+def test_a_password_that_makes_the_address_invalid_is_not_shown(password: str, home: Path) -> None:
     url = f"postgresql://user:{password}@127.0.0.1:1/name"
     for command, variable in (("up", "DATABASE_URL"), ("test", "TEST_DATABASE_URL")):
         answer = run_duly(command, **{"DULY_HOME": str(home), variable: url})
@@ -304,23 +306,23 @@ def test_a_password_that_breaks_the_address_is_not_shown_either(password: str, h
             assert piece not in answer.stderr + answer.stdout
 
 
-def test_a_port_that_cannot_be_is_refused_by_name() -> None:
+def test_an_invalid_port_is_refused_naming_the_option() -> None:
     answer = run_duly("up", "--port", "70000")
     assert answer.returncode == 2
     assert "--port" in answer.stderr
     assert "Traceback" not in answer.stderr
 
 
-def test_a_port_that_is_taken_is_named_with_the_way_out(home: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
+def test_a_port_in_use_is_refused_naming_the_option_to_change(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy_socket:
+        port = str(busy_socket.getsockname()[1])
         answer = run_duly("up", "--port", port, DULY_HOME=str(home))
     assert answer.returncode == 78
     assert f"cannot listen on 127.0.0.1:{port}" in answer.stderr
     assert "--port" in answer.stderr
 
 
-def test_without_a_port_a_free_one_is_found(home: Path, database: str) -> None:
+def test_up_picks_a_free_port_when_the_default_is_in_use(home: Path, database: str) -> None:
     try:
         usual = socket.create_server(("127.0.0.1", DEFAULT_PORT))
     except OSError:
@@ -332,7 +334,7 @@ def test_without_a_port_a_free_one_is_found(home: Path, database: str) -> None:
         assert not address.endswith(f":{DEFAULT_PORT}")
 
 
-def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_home_directory_that_is_not_writable_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     answer = run_duly("up", DULY_HOME=str(tmp_path / "file"))
     assert answer.returncode == 78
@@ -348,7 +350,7 @@ def test_serve_runs_the_api_alone(database: str) -> None:
         program.finish(signal.SIGTERM)
 
 
-def test_psql_opens_the_database_of_this_directory_and_makes_none(home: Path) -> None:
+def test_psql_opens_the_embedded_database_and_never_creates_one(home: Path) -> None:
     refused = run_duly("psql", "-At", "-c", "select 1", DULY_HOME=str(home / "none"))
     assert (refused.returncode, refused.stdout, len(refused.stderr.splitlines())) == (78, "", 1)
     assert "no duly database here" in refused.stderr

@@ -20,16 +20,16 @@ from duly.db.embedded.supervisor import MAX_LOG_BYTES
 from duly.errors import Unavailable
 from tests.support import use_server
 from tests.support.postmaster import postmaster_of
-from tests.support.processes import PYTHON, Program, is_gone, wait_gone, wait_unlocked
+from tests.support.processes import PYTHON, Program, has_ended, wait_unlocked, wait_until_ended
 
 ROWS = 20_000
 
 
-def user_of(home: Path) -> Program:
+def start_user(home: Path) -> Program:
     return Program([*PYTHON, use_server.__file__, home])
 
 
-def parent_of(pid: int) -> int:
+def find_parent(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("PPid:"))
 
@@ -40,33 +40,33 @@ def embedded(home: Path) -> Generator[EmbeddedServer, None, None]:
         yield server
 
 
-def test_six_processes_that_race_to_start_share_one_server(home: Path) -> None:
+def test_six_processes_that_start_at_once_share_one_server(home: Path) -> None:
     with ExitStack() as stack:
-        users = [stack.enter_context(user_of(home)) for _ in range(6)]
+        users = [stack.enter_context(start_user(home)) for _ in range(6)]
         answers = [json.loads(user.line()) for user in users]
         assert len({answer["postmaster"] for answer in answers}) == 1
         assert len({answer["dsn"] for answer in answers}) == 1
 
 
-def test_it_outlives_killed_users_and_stops_when_the_last_one_is_killed(home: Path) -> None:
+def test_the_server_runs_until_the_last_of_its_users_is_killed(home: Path) -> None:
     with ExitStack() as stack:
-        users = [stack.enter_context(user_of(home)) for _ in range(3)]
+        users = [stack.enter_context(start_user(home)) for _ in range(3)]
         answers = [json.loads(user.line()) for user in users]
         for user in users[:-1]:
             user.kill()
         with psycopg.connect(answers[-1]["dsn"]) as connection:
             assert connection.execute("select 1").fetchone() == (1,)
         users[-1].kill()
-        wait_gone(answers[-1]["postmaster"])
+        wait_until_ended(answers[-1]["postmaster"])
     wait_unlocked(home / "supervisor.lock")
     assert "shut down" in control_data(home)
 
 
-def test_a_user_that_ends_in_peace_takes_the_server_along(home: Path) -> None:
-    with user_of(home) as user:
+def test_the_server_stops_when_its_only_user_exits(home: Path) -> None:
+    with start_user(home) as user:
         postmaster = json.loads(user.line())["postmaster"]
         assert user.finish() == 0
-        wait_gone(postmaster)
+        wait_until_ended(postmaster)
     assert "shut down" in control_data(home)
 
 
@@ -76,14 +76,14 @@ def control_data(home: Path) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def test_a_user_that_comes_while_the_server_stops_gets_a_running_one(home: Path) -> None:
+def test_a_user_that_starts_while_the_server_stops_gets_a_running_server(home: Path) -> None:
     for _ in range(3):
         with EmbeddedServer.start(home, linger_seconds=0) as server:
             postmaster = postmaster_of(server.plan.home)
         with EmbeddedServer.start(home, linger_seconds=0) as again, psycopg.connect(again.dsn()) as connection:
             assert connection.execute("select 1").fetchone() == (1,)
         wait_unlocked(home / "supervisor.lock")
-        assert is_gone(postmaster)
+        assert has_ended(postmaster)
 
 
 def test_kill_9_of_the_postmaster_loses_no_committed_row_and_users_reconnect(embedded: EmbeddedServer) -> None:
@@ -100,18 +100,18 @@ def test_kill_9_of_the_postmaster_loses_no_committed_row_and_users_reconnect(emb
     assert postmaster_of(embedded.plan.home) != killed
 
 
-def test_kill_9_of_the_supervisor_stops_the_server_and_the_next_use_brings_it_back(embedded: EmbeddedServer) -> None:
+def test_kill_9_of_the_supervisor_stops_the_server_and_the_next_use_restarts_it(embedded: EmbeddedServer) -> None:
     with psycopg.connect(embedded.dsn()) as connection:
         connection.execute("create table kept as select generate_series(1, %s) as n", [ROWS])
     postmaster = postmaster_of(embedded.plan.home)
-    os.kill(parent_of(postmaster), signal.SIGKILL)
-    wait_gone(postmaster)
+    os.kill(find_parent(postmaster), signal.SIGKILL)
+    wait_until_ended(postmaster)
     embedded.ensure()
     with psycopg.connect(embedded.dsn()) as connection:
         assert connection.execute("select count(*) from kept").fetchone() == (ROWS,)
 
 
-def test_the_note_of_a_server_long_gone_does_not_stop_the_next_one(home: Path) -> None:
+def test_a_stale_postmaster_pid_does_not_prevent_a_start(home: Path) -> None:
     with EmbeddedServer.start(home) as server:
         note = server.plan.data / "postmaster.pid"
         lines = note.read_text().splitlines()
@@ -121,7 +121,7 @@ def test_the_note_of_a_server_long_gone_does_not_stop_the_next_one(home: Path) -
         assert connection.execute("select 1").fetchone() == (1,)
 
 
-def test_a_half_made_cluster_is_never_used(home: Path) -> None:
+def test_an_incomplete_cluster_is_never_used(home: Path) -> None:
     home.mkdir()
     (home / "data.new-1").mkdir()
     (home / "data.new-1" / "PG_VERSION").write_text("18")
@@ -130,27 +130,27 @@ def test_a_half_made_cluster_is_never_used(home: Path) -> None:
     assert not list(home.glob("data.new*"))
 
 
-def test_kill_9_of_the_supervisor_while_it_makes_the_cluster_takes_initdb_along(home: Path) -> None:
+def test_kill_9_of_the_supervisor_during_initdb_ends_initdb(home: Path) -> None:
     programs = home.parent / "programs"
     programs.mkdir()
     for program in make_plan(home).binaries.directory.iterdir():
         (programs / program.name).symlink_to(program)
-    told = home.parent / "told"
-    os.mkfifo(told)
-    told.chmod(0o666)
+    fifo = home.parent / "told"
+    os.mkfifo(fifo)
+    fifo.chmod(0o666)
     (programs / "initdb").unlink()
-    (programs / "initdb").write_text(f"#!/bin/sh\necho $$ $PPID > {told}\nexec sleep 600\n")
+    (programs / "initdb").write_text(f"#!/bin/sh\necho $$ $PPID > {fifo}\nexec sleep 600\n")
     (programs / "initdb").chmod(0o755)
     with Program([*PYTHON, use_server.__file__, home, programs]) as user:
-        initdb, supervisor = map(int, told.read_text().split())
+        initdb, supervisor = map(int, fifo.read_text().split())
         os.kill(supervisor, signal.SIGKILL)
-        wait_gone(initdb)
+        wait_until_ended(initdb)
         user.kill()
     with EmbeddedServer.start(home) as server, psycopg.connect(server.dsn()) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
 
 
-def test_it_runs_beside_a_system_server_that_listens_on_a_port(home: Path) -> None:
+def test_the_server_runs_beside_a_system_server_that_listens_on_a_port(home: Path) -> None:
     system = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"))), None)
     if system is None:
         pytest.skip("no PostgreSQL of a distribution on this machine")
@@ -180,12 +180,14 @@ def test_it_runs_beside_a_system_server_that_listens_on_a_port(home: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["with space", "it's", 'a"b', "åäö", "back\\slash"])
-def test_a_home_may_have_any_name(name: str, home: Path) -> None:
+def test_the_home_directory_may_have_any_name(name: str, home: Path) -> None:
     with EmbeddedServer.start(home / name) as server, psycopg.connect(server.dsn()) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
 
 
-def test_it_runs_beside_another_server_and_takes_no_port(embedded: EmbeddedServer, server: str) -> None:
+def test_the_server_runs_beside_another_embedded_server_and_opens_no_port(
+    embedded: EmbeddedServer, server: str
+) -> None:
     with psycopg.connect(embedded.dsn()) as ours, psycopg.connect(server) as theirs:
         for connection in (ours, theirs):
             assert connection.execute("show listen_addresses").fetchone() == ("",)
@@ -193,13 +195,13 @@ def test_it_runs_beside_another_server_and_takes_no_port(embedded: EmbeddedServe
         assert len(directories) == 2
 
 
-def test_only_its_account_can_reach_the_socket(embedded: EmbeddedServer) -> None:
+def test_only_the_account_of_the_server_can_reach_its_socket(embedded: EmbeddedServer) -> None:
     state = embedded.plan.sockets.stat()
     assert state.st_mode & 0o077 == 0
     assert state.st_uid == embedded.plan.account.uid
 
 
-def test_only_its_maker_can_read_the_log_and_list_the_home(embedded: EmbeddedServer) -> None:
+def test_only_the_owner_can_read_the_log_and_list_the_home_directory(embedded: EmbeddedServer) -> None:
     with psycopg.connect(embedded.dsn(), autocommit=True) as connection:
         connection.execute("do $$ begin raise log 'SECRETKEY-4711' using detail = 'SECRET' || 'DETAIL'; end $$")
         assert connection.execute("show log_error_verbosity").fetchone() == ("terse",)
@@ -231,7 +233,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         threading.Event().wait(0.02)
 
 
-def test_no_variable_of_libpq_bends_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libpq_environment_variables_do_not_affect_the_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PGHOST", "PGPORT", "PGDATABASE", "PGUSER", "PGDATA"):
         monkeypatch.setenv(name, "1234")
     monkeypatch.setenv("PGOPTIONS", "-c default_transaction_read_only=on")
@@ -240,7 +242,7 @@ def test_no_variable_of_libpq_bends_it(home: Path, monkeypatch: pytest.MonkeyPat
         assert connection.execute("show default_transaction_read_only").fetchone() == ("off",)
 
 
-def test_a_home_too_deep_for_a_socket_works_too(home: Path) -> None:
+def test_a_home_path_too_long_for_a_socket_works(home: Path) -> None:
     deep = home / ("d" * 60) / ("e" * 60)
     with EmbeddedServer.start(deep) as server, psycopg.connect(server.dsn()) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
@@ -249,33 +251,33 @@ def test_a_home_too_deep_for_a_socket_works_too(home: Path) -> None:
     server.plan.sockets.rmdir()
 
 
-def test_a_server_that_cannot_start_says_why_and_soon(home: Path) -> None:
+def test_a_server_that_cannot_start_raises_the_reason(home: Path) -> None:
     with pytest.raises(Unavailable, match="no_such_setting"):
         EmbeddedServer.start(home, settings={"no_such_setting": "1"})
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root needs another account for the server")
 class TestAsRoot:
-    def test_the_server_runs_under_an_account_that_exists(self, embedded: EmbeddedServer) -> None:
+    def test_the_server_of_root_runs_under_an_existing_account(self, embedded: EmbeddedServer) -> None:
         owner = Path(f"/proc/{postmaster_of(embedded.plan.home)}").stat().st_uid
         assert owner == embedded.plan.account.uid != 0
 
-    def test_any_account_that_exists_will_do(self, home: Path) -> None:
+    def test_the_server_of_root_can_run_under_any_existing_account(self, home: Path) -> None:
         with EmbeddedServer.start(home, pguser="nobody") as server, psycopg.connect(server.dsn()) as connection:
             assert connection.execute("select 1").fetchone() == (1,)
             assert Path(f"/proc/{postmaster_of(server.plan.home)}").stat().st_uid == server.plan.account.uid
 
-    def test_the_account_that_owns_the_data_keeps_it(self, home: Path) -> None:
+    def test_the_account_that_owns_the_data_is_used_again(self, home: Path) -> None:
         with EmbeddedServer.start(home, pguser="nobody"):
             pass
         assert make_plan(home).account.name == "nobody"
 
-    def test_a_strict_umask_does_not_lock_the_account_out(self, home: Path) -> None:
+    def test_a_strict_umask_does_not_deny_the_account_access(self, home: Path) -> None:
         command = " ".join(["umask 077; exec", *PYTHON, use_server.__file__, str(home / "below")])
         with Program(["sh", "-c", command]) as user, psycopg.connect(json.loads(user.line())["dsn"]) as connection:
             assert connection.execute("select 1").fetchone() == (1,)
 
-    def test_no_account_is_made_and_no_foreign_directory_changed(self, home: Path) -> None:
+    def test_no_account_is_created_and_no_parent_directory_changed(self, home: Path) -> None:
         accounts = Path("/etc/passwd").read_bytes()
         above = {path: path.stat().st_mode for path in home.parents}
         with EmbeddedServer.start(home):
@@ -283,18 +285,18 @@ class TestAsRoot:
         assert Path("/etc/passwd").read_bytes() == accounts
         assert {path: path.stat().st_mode for path in home.parents} == above
 
-    def test_a_home_the_account_cannot_enter_moves_elsewhere(self, home: Path) -> None:
+    def test_a_home_the_account_cannot_enter_is_moved_to_var_lib(self, home: Path) -> None:
         closed = home.parent / "closed"
         closed.mkdir(mode=0o700)
         with EmbeddedServer.start(closed / "duly") as server, psycopg.connect(server.dsn()) as connection:
             assert connection.execute("select 1").fetchone() == (1,)
             assert server.plan.home.parent == Path("/var/lib/duly")
-            elsewhere = server.plan.home
+            moved_home = server.plan.home
         again = make_plan(closed / "duly")
-        assert again.home == elsewhere
+        assert again.home == moved_home
         assert closed.stat().st_mode & 0o777 == 0o700
-        wait_unlocked(elsewhere / "supervisor.lock")
-        subprocess.run(["rm", "-r", elsewhere], check=True)
+        wait_unlocked(moved_home / "supervisor.lock")
+        subprocess.run(["rm", "-r", moved_home], check=True)
 
     def test_programs_the_account_cannot_reach_are_copied_once(self, home: Path) -> None:
         closed = home.parent / "closed"

@@ -18,13 +18,13 @@ def run_duly(dsn: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("command", ["worker --once", "verify --contract posts", "doctor"])
-def test_commands_find_it_too(command: str, hosts: str) -> None:
+def test_commands_find_the_host_that_accepts_writes(command: str, hosts: str) -> None:
     answer = run_duly(hosts, *command.split())
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
 @pytest.mark.parametrize("command", ["worker --once", "worker", "orgs create acme"])
-def test_a_command_that_must_write_says_whose_trouble_it_is(command: str, database: str) -> None:
+def test_a_writing_command_reports_a_server_that_accepts_no_writes(command: str, database: str) -> None:
     answer = run_duly(make_conninfo(database, options=f"-c {READ_ONLY}=on"), *command.split())
     assert answer.returncode == Unavailable.exit_status, answer.stderr
     assert "accepts no writes" in answer.stderr

@@ -58,13 +58,13 @@ def test_alembic_current_on_an_empty_database_changes_nothing_and_has_no_traceba
     assert lines_of(empty) == []
 
 
-def test_a_table_in_use_is_waited_for_without_standing_in_the_way(empty: str) -> None:
+def test_a_migration_waits_for_a_locked_table_without_blocking_others(empty: str) -> None:
     migrate(empty, Names())
-    told: list[str] = []
+    messages: list[str] = []
     waited = threading.Event()
 
     def report(message: str) -> None:
-        told.append(message)
+        messages.append(message)
         waited.set()
 
     with psycopg.connect(empty) as user:
@@ -74,12 +74,12 @@ def test_a_table_in_use_is_waited_for_without_standing_in_the_way(empty: str) ->
         assert waited.wait(60)
         user.execute("select * from duly.orgs")  # it stepped back: we are not behind it in the queue
     migration.join(60)
-    assert "a table is locked" in told[0]
+    assert "a table is locked" in messages[0]
     assert revisions_of(empty) == ()
 
 
 def test_alembic_upgrade_head_means_every_head_and_downgrade_names_a_branch(empty: str) -> None:
-    for step, there in (
+    for step, is_there in (
         (("upgrade", "head"), newest_revisions()),
         (("downgrade", "posts@base"), tuple(each for each in newest_revisions() if each != "posts_0001")),
         (("upgrade", "posts@head"), newest_revisions()),
@@ -88,10 +88,10 @@ def test_alembic_upgrade_head_means_every_head_and_downgrade_names_a_branch(empt
         (("downgrade", "base"), ()),
     ):
         done = alembic(*step, DATABASE_URL=empty)
-        assert (done.returncode, revisions_of(empty)) == (0, there), done.stderr
+        assert (done.returncode, revisions_of(empty)) == (0, is_there), done.stderr
 
 
-def test_the_printed_sql_leads_to_the_same_database(empty: str) -> None:
+def test_migrate_sql_prints_sql_that_creates_the_same_database(empty: str) -> None:
     command_line = [sys.executable, "-P", "-m", "duly", "migrate", "--sql"]
     printed = subprocess.run(command_line, check=True, capture_output=True, text=True, env=plain_environment()).stdout
     with psycopg.connect(empty, autocommit=True) as connection:
@@ -119,16 +119,16 @@ select guest || ': ' || found.thing from unnest('{anon,authenticated}'::text[]) 
 """
 
 
-def test_guests_of_supabase_may_do_nothing_with_what_we_make(generous: str) -> None:
+def test_supabase_guest_roles_have_no_rights_on_our_objects(generous: str) -> None:
     schemas = [schema for several in CONTRACTS.values() for schema in several]
-    asked = {"schemas": schemas, "quoted": [*schemas, '"user"']}
+    parameters = {"schemas": schemas, "quoted": [*schemas, '"user"']}
     with psycopg.connect(generous, autocommit=True) as connection:
         for text in compile_migrations(Names(*SUPABASE_ROLES)).values():
             connection.execute(text.encode())
-            assert connection.execute(GUESTS_MAY.encode(), asked).fetchall() == []
+            assert connection.execute(GUESTS_MAY.encode(), parameters).fetchall() == []
 
 
-def test_many_databases_of_one_server_can_be_migrated_at_once(home: Path) -> None:
+def test_several_databases_of_one_server_can_be_migrated_at_once(home: Path) -> None:
     with EmbeddedServer.start(home, settings=FAST_SETTINGS) as server:
         addresses = [create_database(server.dsn(), f"one_of_many_{nth}") for nth in range(6)]
         command = [*PYTHON, "-m", "duly", "migrate", "--json"]
@@ -140,7 +140,7 @@ def test_many_databases_of_one_server_can_be_migrated_at_once(home: Path) -> Non
             assert {migration.line() for migration in migrations} == {json.dumps({"revisions": newest_revisions()})}
 
 
-def test_a_failed_migration_leaves_nothing(empty: str) -> None:
+def test_a_failed_migration_changes_nothing(empty: str) -> None:
     migrate(empty, Names())
     migrate(empty, Names(), to="engine@base")
     with psycopg.connect(empty, autocommit=True) as connection:
@@ -152,7 +152,7 @@ def test_a_failed_migration_leaves_nothing(empty: str) -> None:
     assert revisions_of(empty) == ()
 
 
-def test_the_traceback_of_a_failed_migration_is_written_at_the_debug_level_alone(empty: str, tmp_path: Path) -> None:
+def test_the_traceback_of_a_failed_migration_is_printed_only_at_debug_level(empty: str, tmp_path: Path) -> None:
     cli = CommandLine(empty, tmp_path)
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute(BROKEN)

@@ -19,8 +19,8 @@ from duly.db.embedded import EmbeddedServer
 from duly.db.location import EMBEDDED_DATABASE
 from duly.launcher import ROOT
 from duly.verify import check
-from tests.support.processes import Program, plain_environment, wait_gone, wait_unlocked
-from tests.support.terminal import Watched
+from tests.support.processes import Program, plain_environment, wait_unlocked, wait_until_ended
+from tests.support.terminal import TerminalProgram
 from tools.demo.story import CHAPTERS
 
 ELSEWHERE = "postgresql://nobody@127.0.0.1:1/not_yours"  # whoever asks there fails
@@ -32,7 +32,7 @@ DEMO = (str(ROOT / "duly"), "up", "--demo", "--port", "0")
 COMMAND = re.compile(r"^ +\$ (.+)$", re.MULTILINE)
 
 
-def environment_of(home: Path) -> dict[str, str]:
+def demo_environment(home: Path) -> dict[str, str]:
     """A newcomer who has a database already, which is none of the demo's business."""
     return plain_environment(DULY_HOME=str(home), DATABASE_URL=ELSEWHERE, NO_COLOR="1", TERM="dumb")
 
@@ -40,12 +40,12 @@ def environment_of(home: Path) -> dict[str, str]:
 def paste(command: str, home: Path) -> subprocess.CompletedProcess[str]:
     """Run a printed command as a shell does, where the newcomer stands."""
     return subprocess.run(
-        ["sh", "-c", command], cwd=ROOT, env=environment_of(home), capture_output=True, text=True, timeout=SECONDS
+        ["sh", "-c", command], cwd=ROOT, env=demo_environment(home), capture_output=True, text=True, timeout=SECONDS
     )
 
 
 @contextmanager
-def database_of(home: Path) -> Generator[psycopg.Connection[Any], None, None]:
+def connect_to_demo(home: Path) -> Generator[psycopg.Connection[Any], None, None]:
     """The demo's database."""
     with (
         EmbeddedServer.start(home / "demo") as server,
@@ -58,17 +58,17 @@ def rows(connection: psycopg.Connection[Any], query: LiteralString) -> list[tupl
     return connection.execute(query).fetchall()
 
 
-def must_be_told_to_its_end(story: str) -> None:
+def assert_story_is_complete(story: str) -> None:
     """Every chapter was told, in order, with commands; and how long it took."""
     titles = re.findall(r"^(\d)\. (.+)$", story, re.MULTILINE)
     assert titles == [(str(number), each.title) for number, each in enumerate(CHAPTERS, start=1)]
-    took = re.search(r"That was all of it, in (\d+) s\.", story)
-    assert took
-    assert int(took[1]) <= STORY_SECONDS, story
-    assert "Six hours pass: the database's clock is moved" in " ".join(story.split())
+    duration = re.search(r"The demo finished in (\d+) s\.", story)
+    assert duration
+    assert int(duration[1]) <= STORY_SECONDS, story
+    assert "Six hours pass: the clock of the database is moved" in " ".join(story.split())
 
 
-def must_be_true(connection: psycopg.Connection[Any]) -> None:
+def assert_database_state(connection: psycopg.Connection[Any]) -> None:
     """What the story tells is what the database holds, and no law is broken."""
     assert rows(connection, "select version from schedule_ingest.schedule_version order by version") == [(1,), (2,)]
     kinds = ["shift_added", "shift_added", "shift_added", "shift_time_changed"]
@@ -94,87 +94,87 @@ def must_be_true(connection: psycopg.Connection[Any]) -> None:
     assert check(connection, SCHEMAS) == []
 
 
-def commands_in(story: str) -> list[str]:
+def find_commands(story: str) -> list[str]:
     found = [match[1] for match in COMMAND.finditer(story)]
     assert len(found) > 2 * len(CHAPTERS)
     return found
 
 
-def must_all_work(commands: Sequence[str], home: Path) -> None:
+def assert_commands_work(commands: Sequence[str], home: Path) -> None:
     """Every printed command, pasted into a shell whose DATABASE_URL says something else, succeeds."""
-    with ThreadPoolExecutor(COMMANDS_AT_ONCE) as hands:
-        for done in hands.map(partial(paste, home=home), commands):
+    with ThreadPoolExecutor(COMMANDS_AT_ONCE) as executor:
+        for done in executor.map(partial(paste, home=home), commands):
             assert done.returncode == 0, f"{done.args}\n{done.stdout}{done.stderr}"
 
 
-def watch(home: Path) -> Watched:
+def start_demo(home: Path) -> TerminalProgram:
     """A demo that somebody watches."""
-    return Watched(DEMO, environment_of(home), ROOT)
+    return TerminalProgram(DEMO, demo_environment(home), ROOT)
 
 
 @pytest.fixture
-def watched(home: Path) -> Generator[Watched, None, None]:
+def terminal(home: Path) -> Generator[TerminalProgram, None, None]:
     """The first one."""
-    with watch(home) as demo:
+    with start_demo(home) as demo:
         yield demo
     wait_unlocked(home / "demo" / "supervisor.lock")
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3 * SECONDS)
-def test_one_item_goes_through_each_domain_to_its_end_and_every_printed_command_shows_it(home: Path) -> None:
-    told = subprocess.run(
-        DEMO, cwd=ROOT, env=environment_of(home), stdin=subprocess.DEVNULL, capture_output=True, text=True
+def test_the_demo_runs_one_item_through_each_domain_and_its_printed_commands_work(home: Path) -> None:
+    result = subprocess.run(
+        DEMO, cwd=ROOT, env=demo_environment(home), stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert told.stderr == ""
-    must_be_told_to_its_end(told.stdout)
-    with database_of(home) as connection:
-        must_be_true(connection)
-        must_all_work(commands_in(told.stdout), home)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stderr == ""
+    assert_story_is_complete(result.stdout)
+    with connect_to_demo(home) as connection:
+        assert_database_state(connection)
+        assert_commands_work(find_commands(result.stdout), home)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3 * SECONDS)
-def test_it_can_be_repeated_stays_up_for_whoever_watches_and_leaves_nothing_running(
-    home: Path, watched: Watched
+def test_the_demo_can_be_repeated_stays_up_on_a_terminal_and_stops_all_processes(
+    home: Path, terminal: TerminalProgram
 ) -> None:
-    watched.read_until("1. ")  # a demo that is cut short is no obstacle for the next
-    watched.process.send_signal(signal.SIGINT)
-    assert watched.process.wait(SECONDS) == 130
+    terminal.read_until("1. ")  # a demo that is cut short is no obstacle for the next
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.process.wait(SECONDS) == 130
     wait_unlocked(home / "demo" / "supervisor.lock")
 
-    with watch(home) as again:
+    with start_demo(home) as again:
         story = again.read_until("Stop with Ctrl-C.")
-        must_be_told_to_its_end(story)
+        assert_story_is_complete(story)
         address = re.search(r"http://127\.0\.0\.1:\d+", story)
         assert address
         assert httpx2.get(f"{address[0]}/readyz", trust_env=False, timeout=30).status_code == 200
-        must_all_work(commands_in(story)[-1:], home)
-        second = subprocess.run(DEMO, cwd=ROOT, env=environment_of(home), capture_output=True, text=True)
+        assert_commands_work(find_commands(story)[-1:], home)
+        second = subprocess.run(DEMO, cwd=ROOT, env=demo_environment(home), capture_output=True, text=True)
         assert (second.returncode, "already running in this directory" in second.stderr) == (2, True)
-        with database_of(home) as connection:
-            must_be_true(connection)
+        with connect_to_demo(home) as connection:
+            assert_database_state(connection)
         processes = Path(f"/proc/{again.process.pid}/task/{again.process.pid}/children").read_text().split()
         assert len(processes) == 2
         again.process.send_signal(signal.SIGINT)
         assert again.process.wait(SECONDS) == 0
         for process in processes:
-            wait_gone(int(process), seconds=0.5)
+            wait_until_ended(int(process), seconds=0.5)
 
 
-def test_a_database_that_no_demo_made_is_not_thrown_away(home: Path) -> None:
+def test_the_demo_refuses_to_replace_a_database_it_did_not_create(home: Path) -> None:
     real = plain_environment(DULY_HOME=str(home / "demo"))
     made = subprocess.run([ROOT / "duly", "migrate"], cwd=ROOT, env=real, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     image = home / "demo" / "objects" / "posts" / "kept.jpg"
     image.parent.mkdir(parents=True)
     image.write_bytes(b"somebody's")
-    with Program(DEMO, environment=environment_of(home), directory=ROOT) as refused:
+    with Program(DEMO, environment=demo_environment(home), directory=ROOT) as refused:
         assert refused.finish() == 78
-        assert "was not made by a demo" in refused.said()
+        assert "was not made by a demo" in refused.stderr_text()
     wait_unlocked(home / "demo" / "supervisor.lock")
-    with database_of(home) as connection:
+    with connect_to_demo(home) as connection:
         assert rows(connection, "select to_regclass('duly.test_clock')") == [(None,)]
     assert image.read_bytes() == b"somebody's"
 
@@ -186,7 +186,7 @@ def test_a_database_that_no_demo_made_is_not_thrown_away(home: Path) -> None:
         (("--once",), "--once needs --demo"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(arguments: Sequence[str], refusal: str, home: Path) -> None:
+def test_the_demo_refuses_contradictory_options(arguments: Sequence[str], refusal: str, home: Path) -> None:
     command = shlex.join((str(ROOT / "duly"), "up", *arguments))
     done = paste(command, home)
     assert (done.returncode, refusal in done.stderr) == (2, True), done.stderr

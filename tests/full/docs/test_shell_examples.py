@@ -51,16 +51,16 @@ NOT_COMPARED = {
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_commands_of_a_page_run_as_they_stand(page: str, database: str, tmp_path: Path) -> None:
+def test_the_shell_commands_of_a_documentation_page_run_unchanged(page: str, database: str, tmp_path: Path) -> None:
     commands = [command for block in PAGES[page] for command in commands_of(block)]
     with working(database, tmp_path) as (address, environment):
-        script = script_of(commands, address)
+        script = to_script(commands, address)
         ran = subprocess.run(["sh", "-eu"], input=script, env=environment, cwd=tmp_path, capture_output=True, text=True)
     printed = [
         (tmp_path / f"{nth}.out").read_text() for nth in range(len(commands)) if (tmp_path / f"{nth}.out").exists()
     ]
     assert ran.returncode == 0, f"{commands[len(printed) - 1].line}\n{printed[-1:]}\n{ran.stderr}"
-    wrong = [fault for command, output in zip(commands, printed, strict=True) for fault in faults_of(command, output)]
+    wrong = [fault for command, output in zip(commands, printed, strict=True) for fault in find_faults(command, output)]
     assert not wrong, "\n".join(wrong)
 
 
@@ -85,7 +85,7 @@ def working(database: str, directory: Path) -> Generator[tuple[str, Mapping[str,
         yield api.line().removeprefix("duly: API at "), environment
 
 
-def script_of(commands: Sequence[Command], address: str) -> str:
+def to_script(commands: Sequence[Command], address: str) -> str:
     """The commands as a script that keeps what each prints; an id on the page is the last one that was printed."""
     lines = ["LAST=none"]
     for nth, command in enumerate(commands):
@@ -104,7 +104,7 @@ def script_of(commands: Sequence[Command], address: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def faults_of(command: Command, output: str) -> list[str]:
+def find_faults(command: Command, output: str) -> list[str]:
     """What a command did not print that the page says it prints."""
     line = command.line_alone
     if line in REFUSED and REFUSED[line] not in output:
@@ -119,11 +119,11 @@ def faults_of(command: Command, output: str) -> list[str]:
     return [
         f"{line}\n  the page: {wanted}\n  it printed: {output}"
         for wanted in command.output
-        if not any(re.fullmatch(pattern_of(wanted), each) for each in printed)
+        if not any(re.fullmatch(to_pattern(wanted), each) for each in printed)
     ]
 
 
-def pattern_of(line: str) -> str:
+def to_pattern(line: str) -> str:
     """A line of a page, with ids and times that are others every time."""
     parts = re.split(rf"({UUID}|\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z| [A-Z]{{3,4}})|…)", line.rstrip())
     return "".join(".*" if nth % 2 else re.escape(part) for nth, part in enumerate(parts))

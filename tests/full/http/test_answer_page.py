@@ -21,7 +21,7 @@ from tests.support.outbox.receiver import Answer, Receiver
 __all__ = ["env"]
 
 
-async def test_from_the_reminder_to_the_books_by_a_link_that_was_sent(env: ApiEnvironment) -> None:
+async def test_a_reminder_link_sent_by_apprise_answers_the_run_and_books_the_expense(env: ApiEnvironment) -> None:
     """The full path: planned, sent by apprise to a real server, opened, answered, booked."""
     anna = await asyncio.to_thread(Reminded, env, "zh", "房租")
     with ExitStack() as stack:

@@ -43,8 +43,8 @@ def address(database: str) -> Generator[str, None, None]:
 @contextmanager
 def connected(address: str) -> Generator[socket.socket, None, None]:
     """Connect to the server."""
-    place = urlsplit(address)
-    with socket.create_connection((place.hostname or "", place.port or 80), timeout=SECONDS) as connection:
+    url = urlsplit(address)
+    with socket.create_connection((url.hostname or "", url.port or 80), timeout=SECONDS) as connection:
         yield connection
 
 
@@ -60,7 +60,7 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET /hea", HEALTH + b"X: "])
-def test_a_head_that_does_not_come_is_not_waited_for(
+def test_a_request_without_complete_headers_times_out(
     begun: bytes, address: str, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "HEADER_SECONDS", 0.3)
@@ -70,7 +70,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(
     assert log.events == ["http.header_timeout"]
 
 
-def test_a_head_that_drips_is_not_waited_for_either(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_sends_headers_slowly_times_out(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "HEADER_SECONDS", 0.5)
     with connected(address) as slow:
         slow.settimeout(0.05)
@@ -103,7 +103,7 @@ def test_the_second_request_of_a_connection_has_its_time_limit_too(
         assert read_all(slow).startswith(b"HTTP/1.1 408 ")
 
 
-def test_connections_that_only_wait_give_way_to_those_that_ask(
+def test_waiting_connections_are_closed_to_serve_requests_at_the_connection_limit(
     address: str, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 20)
@@ -117,7 +117,7 @@ def test_connections_that_only_wait_give_way_to_those_that_ask(
     assert log.events == ["http.connection_limit"]
 
 
-def test_a_process_that_may_open_few_files_takes_fewer_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_connection_limit_follows_the_limit_of_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
     def few(_: int) -> tuple[int, int]:
         return 256, 4096
 
@@ -134,9 +134,7 @@ def test_a_process_that_may_open_few_files_takes_fewer_connections(monkeypatch: 
         "one line that ends in LF": HEALTH + b"X: y\nZ: z\r\n\r\n",
     }.values(),
 )
-def test_a_request_of_two_meanings_is_refused_and_the_next_on_its_connection_is_not_served(
-    head: bytes, address: str
-) -> None:
+def test_an_ambiguous_request_is_refused_and_its_connection_closed(head: bytes, address: str) -> None:
     with connected(address) as sender:
         sender.sendall(head + HEALTH + b"\r\n")
         answer = read_all(sender)
@@ -145,7 +143,7 @@ def test_a_request_of_two_meanings_is_refused_and_the_next_on_its_connection_is_
     assert b"connection: close" in answer.lower()
 
 
-def test_requests_one_behind_the_other_are_served(address: str) -> None:
+def test_pipelined_requests_are_served(address: str) -> None:
     with connected(address) as sender:
         sender.sendall((HEALTH + b"\r\n") * 2 + HEALTH + b"Connection: close\r\n\r\n")
         assert read_all(sender).count(b"HTTP/1.1 200 ") == 3

@@ -11,19 +11,19 @@ from tests.fast.http.test_ingest import (
     ApiEnvironment,
     added,
     anna,
+    created,
     database,
     day,
     env,
     items,
-    made,
+    ok_body,
     picture,
     problem,
-    quiet,
     send,
-    shown,
+    shared_client,
 )
 
-__all__ = ["anna", "database", "env", "quiet"]
+__all__ = ["anna", "database", "env", "shared_client"]
 
 
 # A day, from data to messages -----------------------------------------------------------------------------------------
@@ -32,36 +32,36 @@ __all__ = ["anna", "database", "env", "quiet"]
 # Images ---------------------------------------------------------------------------------------------------------------
 
 
-def test_an_image_of_just_so_many_bytes_is_looked_at_and_a_larger_one_is_not(quiet: httpx2.Client) -> None:
-    key = made(quiet.post(SESSIONS))["id"]
+def test_an_image_of_the_maximum_size_is_accepted_and_a_larger_one_refused(shared_client: httpx2.Client) -> None:
+    key = created(shared_client.post(SESSIONS))["id"]
     jpeg = picture("JPEG")
-    added(send(quiet, key, jpeg + bytes(MAX_PHOTO_BYTES - len(jpeg))))  # whatever follows the picture
+    added(send(shared_client, key, jpeg + bytes(MAX_PHOTO_BYTES - len(jpeg))))  # whatever follows the picture
     for size in (MAX_PHOTO_BYTES + 1, MAX_PHOTO_BYTES + 100_000):
-        problem(send(quiet, key, jpeg + bytes(size - len(jpeg))), 413, "TOO_LARGE")
+        problem(send(shared_client, key, jpeg + bytes(size - len(jpeg))), 413, "TOO_LARGE")
     huge = picture(size=(7000, 6000))
-    assert "million pixels" in problem(send(quiet, key, huge), 422, "INVALID_ARGUMENT")
+    assert "million pixels" in problem(send(shared_client, key, huge), 422, "INVALID_ARGUMENT")
 
 
 # Whose it is ----------------------------------------------------------------------------------------------------------
 
 
-def test_another_persons_session_and_day_are_not_there(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    key = made(anna.post(SESSIONS))["id"]
+def test_the_session_and_day_of_another_user_are_not_found(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    key = created(anna.post(SESSIONS))["id"]
     added(send(anna, key, picture()))
-    made(anna.post(SESSIONS, json=day(MORNING)))
+    created(anna.post(SESSIONS, json=day(MORNING)))
     assert env.work() == 1
     bo = env.person("bo")
     for verb, path in (("GET", ""), ("GET", "/timeline"), ("POST", "/close"), ("POST", "/images")):
         files = {"file": ("day.png", picture(), "image/png")} if path == "/images" else None
-        theirs = bo.request(verb, f"{SESSIONS}/{key}{path}", files=files)
+        foreign = bo.request(verb, f"{SESSIONS}/{key}{path}", files=files)
         nothing = bo.request(verb, f"{SESSIONS}/{NOWHERE}{path}", files=files)
-        assert problem(theirs, 404, "NOT_FOUND") == problem(nothing, 404, "NOT_FOUND").replace(str(NOWHERE), key)
+        assert problem(foreign, 404, "NOT_FOUND") == problem(nothing, 404, "NOT_FOUND").replace(str(NOWHERE), key)
     problem(bo.get(DAY), 404, "NOT_FOUND")
-    for what in ("versions", "events", "notifications"):
-        assert items(bo.get(f"{DAY}/{what}")) == []
+    for collection in ("versions", "events", "notifications"):
+        assert items(bo.get(f"{DAY}/{collection}")) == []
     problem(bo.get(f"{DAY}/versions/1"), 404, "NOT_FOUND")
     assert items(bo.get(SESSIONS)) == []
-    seen = shown(anna.get(f"{SESSIONS}/{key}"))
+    seen = ok_body(anna.get(f"{SESSIONS}/{key}"))
     assert (seen["closed_at"], len(seen["images"])) == (None, 1)
     assert len(env.images) == 1
 

@@ -27,7 +27,7 @@ def test_health_needs_no_key(database: str, api: httpx2.Client) -> None:
 # With a key -----------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_but_a_living_key_opens_the_door(database: str, api: httpx2.Client) -> None:
+def test_only_a_valid_api_key_is_accepted(database: str, api: httpx2.Client) -> None:
     with psycopg.connect(database, autocommit=True) as admin:
         install_test_clock(admin)
         key, short = key_for(database, "acme"), key_for(database, "acme", seconds=3600)
@@ -54,13 +54,13 @@ def test_nothing_but_a_living_key_opens_the_door(database: str, api: httpx2.Clie
 # Where it listens -----------------------------------------------------------------------------------------------------
 
 
-def test_beyond_loopback_it_does_not_listen_without_a_key(database: str) -> None:
+def test_serve_refuses_a_public_address_until_an_api_key_exists(database: str) -> None:
     environment = plain_environment(DATABASE_URL=database, DULY_HOST="0.0.0.0")
     command = [*PYTHON, "-m", "duly", "serve", "--port", "0"]
     answer = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (answer.returncode, answer.stdout) == (78, "")
-    for words in ("DULY_HOST='0.0.0.0'", "duly keys create", "DULY_HOST=127.0.0.1"):
-        assert words in answer.stderr
+    for text in ("DULY_HOST='0.0.0.0'", "duly keys create", "DULY_HOST=127.0.0.1"):
+        assert text in answer.stderr
     key = key_for(database, "acme")
     as_owner(database, lambda pool: service.revoke_key(pool, key.key.prefix))  # a lock is a lock
     with Program(command, environment=environment) as program:
@@ -70,7 +70,7 @@ def test_beyond_loopback_it_does_not_listen_without_a_key(database: str) -> None
             is_refused(client.get("/v1/jobs"), 401, "UNAUTHORIZED")
 
 
-def test_a_socket_that_it_inherits_is_looked_at_too(database: str) -> None:
+def test_serve_refuses_an_inherited_public_socket_without_an_api_key(database: str) -> None:
     with socket.create_server(("0.0.0.0", 0)) as listener:
         command = [*PYTHON, "-m", "duly", "serve", "--fd", str(listener.fileno()), "--json"]
         environment = plain_environment(DATABASE_URL=database)
@@ -79,11 +79,11 @@ def test_a_socket_that_it_inherits_is_looked_at_too(database: str) -> None:
     assert json.loads(answer.stdout)["error"]["code"] == "MISCONFIGURED"
 
 
-def test_beyond_loopback_a_database_that_is_away_or_empty_is_named(database: str) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        port = nobody.getsockname()[1]
-        for url, status, words in (
+def test_serve_on_a_public_address_names_an_unreachable_or_unmigrated_database(database: str) -> None:
+    with socket.socket() as unused_socket:
+        unused_socket.bind(("127.0.0.1", 0))
+        port = unused_socket.getsockname()[1]
+        for url, status, text in (
             (f"postgresql://user:hunter2@127.0.0.1:{port}/name", 69, "cannot connect to 127.0.0.1"),
             (make_conninfo(database, dbname="postgres"), 78, "duly migrate"),
         ):
@@ -94,5 +94,5 @@ def test_beyond_loopback_a_database_that_is_away_or_empty_is_named(database: str
                 text=True,
             )
             assert answer.returncode == status, answer.stderr
-            assert words in answer.stderr
+            assert text in answer.stderr
             assert "hunter2" not in answer.stderr

@@ -34,7 +34,7 @@ TAKES_A_BODY = [JOBS, f"/v1/jobs/{NOWHERE}/cancel", "/v1/confirmations", *LIMITE
 
 @pytest.mark.parametrize("announced", [10, LARGE, None])
 @pytest.mark.parametrize("path", TAKES_A_BODY)
-def test_who_lacks_the_scope_is_refused_before_the_body_comes(path: str, announced: int | None, api: Api) -> None:
+def test_a_key_without_the_scope_is_refused_before_its_body_is_read(path: str, announced: int | None, api: Api) -> None:
     assert answer_before_the_body(api, path, api.reader, announced) == (403, "FORBIDDEN")
 
 
@@ -42,17 +42,17 @@ def test_who_lacks_the_scope_is_refused_before_the_body_comes(path: str, announc
 
 
 @pytest.mark.parametrize(
-    ("path", "places", "elsewhere"), [(IMAGES, IMAGES_AT_ONCE, JOBS), (JOBS, BODIES_AT_ONCE, IMAGES)]
+    ("path", "slots", "other_path"), [(IMAGES, IMAGES_AT_ONCE, JOBS), (JOBS, BODIES_AT_ONCE, IMAGES)]
 )
-def test_half_of_the_places_for_large_bodies_is_all_that_one_caller_gets_and_others_are_served(
-    path: str, places: int, elsewhere: str, api: Api, database: str, monkeypatch: pytest.MonkeyPatch
+def test_one_caller_gets_at_most_half_of_the_slots_for_large_bodies(
+    path: str, slots: int, other_path: str, api: Api, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.http.body_slots.SLOT_WAIT_SECONDS", 0.5)
     monkeypatch.setattr("duly.http.request_limits.STALL_SECONDS", SECONDS)
     other = key_for(database, "bravo", WRITES, uid="bert").secret
     another_key = key_for(database, "acme", WRITES, uid="anna", telegram_id=42).secret
     with ExitStack() as stack, client_for(api.address, api.writer) as anna, client_for(api.address, other) as bert:
-        senders = [stack.enter_context(sender_to(api)) for _ in range(places // 2 + 2)]
+        senders = [stack.enter_context(sender_to(api)) for _ in range(slots // 2 + 2)]
         for sender in senders:
             sender.begin(path, api.writer, LARGE + 1)
             sender.send(bytes(LARGE))
@@ -66,14 +66,14 @@ def test_half_of_the_places_for_large_bodies_is_all_that_one_caller_gets_and_oth
             assert anna_again.post(path, content=bytes(LARGE)).status_code == 503
         assert bert.post(path, content=bytes(LARGE)).status_code == 422
         assert anna.post(path, content=b"small").status_code == 422
-        assert anna.post(elsewhere, content=bytes(LARGE)).status_code == 422
+        assert anna.post(other_path, content=bytes(LARGE)).status_code == 422
         senders[0].send(b"\0")
         assert senders[0].answer()[0] == 422
         assert anna.post(path, content=bytes(LARGE)).status_code == 422
 
 
 @pytest.mark.parametrize("path", [IMAGES, JOBS])
-def test_a_large_body_that_stalls_gives_its_place_back(path: str, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stalled_large_body_frees_its_slot(path: str, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duly.http.request_limits.STALL_SECONDS", 0.2)
     with sender_to(api) as sender:
         sender.begin(path, api.writer, LARGE * 4)
@@ -91,7 +91,7 @@ def answered(senders: Sequence[Sender]) -> Sender:
     return next(sender for sender in senders if sender.socket in ready)
 
 
-def test_a_body_as_large_as_we_read_that_is_all_unknown_fields_is_refused_in_one_sentence(api: Api) -> None:
+def test_a_body_of_maximum_size_with_only_unknown_fields_is_refused_in_one_sentence(api: Api) -> None:
     body = json.dumps({"type": "a", **unknown(300_000)}, separators=(",", ":")).encode()
     assert MAX_BODY_BYTES * 0.6 < len(body) < MAX_BODY_BYTES
     with client_for(api.address, api.writer) as anna:

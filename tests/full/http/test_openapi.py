@@ -51,8 +51,8 @@ def api(databases: TestDatabases, worker_id: str) -> Generator[Api, None, None]:
     """Serve an API with jobs in several states, posts, sessions, days and schedules."""
     with databases.clone(worker_id) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
         key = key_for(dsn, "acme", ["admin"], uid="anna", telegram_id=42)
-        asked = "select (ledger.enqueue(org => %s, type => 'work')).id::text from generate_series(1, %s)"
-        jobs = [key for (key,) in admin.execute(asked, [key.key.org_id, JOBS])]
+        query = "select (ledger.enqueue(org => %s, type => 'work')).id::text from generate_series(1, %s)"
+        jobs = [key for (key,) in admin.execute(query, [key.key.org_id, JOBS])]
         held = (
             "status = 'running', starts = 1, lease_owner = 'w/1', lease_expires_at = duly.clock() + interval '1 hour'"
         )
@@ -111,7 +111,7 @@ def know_day(admin: psycopg.Connection[Any]) -> str:
     return "2026-02-10"
 
 
-def test_no_route_that_takes_a_post_finds_what_another_has_not_released(api: Api) -> None:
+def test_no_post_route_finds_an_unreleased_post_of_another_user(api: Api) -> None:
     paths = [path for path in DOCUMENT["paths"] if "{" in path]
     assert {part for path in paths for part in re.findall(r"\{(\w+)\}", path)} == {
         "job_id",

@@ -16,31 +16,31 @@ from duly.http.database_outage import log_database_outages
 from tests.support.outbox.log_capture import capture_log_lines
 
 
-async def test_an_outage_of_the_database_is_two_lines_in_the_log_however_long(database: str) -> None:
+async def test_a_database_outage_of_any_length_is_two_log_lines(database: str) -> None:
     name = conninfo_to_dict(database)["dbname"]
     allow = sql.SQL("alter database {} allow_connections {}")
     with psycopg.connect(database, dbname="postgres", autocommit=True) as outside, capture_log_lines("info") as lines:
 
-        def set_allowed(word: str) -> None:
-            outside.execute(allow.format(sql.Identifier(str(name)), sql.SQL(word)))  # type: ignore[arg-type]
+        def set_allowed(value: str) -> None:
+            outside.execute(allow.format(sql.Identifier(str(name)), sql.SQL(value)))  # type: ignore[arg-type]
 
         async with log_database_outages() as note, open_pool(database, size=4, idle=4, on_connect=note) as pool:
             await pool.connections.wait()  # a pending connection attempt would end the outage
             set_allowed("false")
             outside.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
-            await ask_until(pool, time.monotonic() + 5)  # in which the pool tries again and again
+            await query_until(pool, time.monotonic() + 5)  # in which the pool tries again and again
             set_allowed("true")
-            await ask_until(pool, time.monotonic() + 60, lambda: "database.available" in lines.getvalue())
-    told = [json.loads(line) for line in lines.getvalue().splitlines()]
-    assert [(line["level"], line["event"]) for line in told if line["logger"] != "duly.tests"] == [
+            await query_until(pool, time.monotonic() + 60, lambda: "database.available" in lines.getvalue())
+    events = [json.loads(line) for line in lines.getvalue().splitlines()]
+    assert [(line["level"], line["event"]) for line in events if line["logger"] != "duly.tests"] == [
         ("warning", "database.unavailable"),
         ("info", "database.available"),
     ]
-    assert told[-2]["error"]["message"]
-    assert told[-1]["outage_seconds"] > 3
+    assert events[-2]["error"]["message"]
+    assert events[-1]["outage_seconds"] > 3
 
 
-async def ask_until(pool: Pool, end: float, condition: Callable[[], bool] = lambda: False) -> None:
+async def query_until(pool: Pool, end: float, condition: Callable[[], bool] = lambda: False) -> None:
     """Open transactions, like requests do, until the condition holds or the deadline has passed."""
     while time.monotonic() < end and not condition():
         with suppress(Unavailable, psycopg.OperationalError, TimeoutError):

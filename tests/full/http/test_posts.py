@@ -25,24 +25,24 @@ from tests.fast.http.test_posts import (
     ApiEnvironment,
     anna,
     body_of,
+    created_data,
     database,
     env,
-    made,
+    error_message,
     opened,
     problem,
-    quiet,
-    refused,
+    shared_client,
 )
 from tests.support.api import SECONDS, api_of
 from tests.support.locks import wait_until_blocked
 
-__all__ = ["anna", "database", "env", "quiet"]
+__all__ = ["anna", "database", "env", "shared_client"]
 
 
 # Asking, to the letter ------------------------------------------------------------------------------------------------
 
 
-def test_a_database_that_is_gone_is_told_in_the_envelope(databases: TestDatabases, worker_id: str) -> None:
+def test_a_post_intent_without_a_database_answers_503_in_the_envelope(databases: TestDatabases, worker_id: str) -> None:
     with databases.clone(worker_id) as dsn, opened(dsn) as env:
         anna = env.person("anna")
         body = body_of(anna)
@@ -50,19 +50,21 @@ def test_a_database_that_is_gone_is_told_in_the_envelope(databases: TestDatabase
         with psycopg.connect(databases.dsn, autocommit=True) as admin:
             drop_database(admin, parse_address(dsn)["dbname"])
         answer = anna.post(INTENT, json=body)
-        refused(answer, 503, "UNAVAILABLE")
+        error_message(answer, 503, "UNAVAILABLE")
         assert int(answer.headers["retry-after"]) > 0
 
 
 # The same request again -----------------------------------------------------------------------------------------------
 
 
-def test_whoever_hangs_up_while_speaking_is_nobodys_failure(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_a_client_that_disconnects_during_its_request_is_not_counted_as_a_failure(
+    env: ApiEnvironment, anna: httpx2.Client
+) -> None:
     for _ in range(3):
-        speaking(anna, b'{"caption"', length=1000).close()
-    made(anna.post(INTENT, json=body_of(anna)))
+        start_request(anna, b'{"caption"', length=1000).close()
+    created_data(anna.post(INTENT, json=body_of(anna)))
     env.stack.close()  # which ends what is under way, and writes the counts down
-    assert counts_of(env) == {"CREATED": 1}
+    assert read_counts(env) == {"CREATED": 1}
 
 
 class Away(ObjectStore):
@@ -73,17 +75,19 @@ class Away(ObjectStore):
         raise Unavailable(f"cannot copy {name} to {to} now")
 
 
-def test_a_store_that_is_away_is_in_nobodys_way_who_needs_no_image(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_an_unreachable_object_store_fails_only_intents_that_copy_an_image(
+    env: ApiEnvironment, anna: httpx2.Client
+) -> None:
     bo, body = env.person("bo"), body_of(anna)
     first = anna.post(INTENT, json=body)
     new, others = body_of(anna), body_of(bo)
     with api_of(env.database, Away(env.objects.backend)) as address:
         again = anna.post(address + INTENT, json=body)
         assert (again.content, again.headers["duly-replayed"]) == (first.content, "true")
-        refused(anna.post(address + INTENT, json=new), 409, "ALREADY_POSTED", made(first)["postId"])
-        refused(anna.post(address + INTENT, json={**body, "caption": "x"}), 409, "REQUEST_ID_REUSED")
-        assert "cannot copy" in refused(bo.post(address + INTENT, json=others), 503, "UNAVAILABLE")
-    made(bo.post(INTENT, json=others))
+        error_message(anna.post(address + INTENT, json=new), 409, "ALREADY_POSTED", created_data(first)["postId"])
+        error_message(anna.post(address + INTENT, json={**body, "caption": "x"}), 409, "REQUEST_ID_REUSED")
+        assert "cannot copy" in error_message(bo.post(address + INTENT, json=others), 503, "UNAVAILABLE")
+    created_data(bo.post(INTENT, json=others))
 
 
 # Images ---------------------------------------------------------------------------------------------------------------
@@ -101,20 +105,20 @@ def test_a_store_that_is_away_is_in_nobodys_way_who_needs_no_image(env: ApiEnvir
 # How the promises stand -----------------------------------------------------------------------------------------------
 
 
-def counts_of(env: ApiEnvironment) -> Counter[str]:
+def read_counts(env: ApiEnvironment) -> Counter[str]:
     """Return the stored outcomes of requests."""
     with psycopg.connect(env.database) as admin:
         found = admin.execute("select outcome, sum(intents)::int from posts.intent_minutes group by outcome").fetchall()
     return Counter(dict(found))
 
 
-def test_every_request_is_counted_however_it_ended(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_every_intent_is_counted_by_its_outcome(env: ApiEnvironment, anna: httpx2.Client) -> None:
     body, function = body_of(anna), "posts.create_intent(text, uuid, bytea, text, text, boolean)"
     env.admin.execute(f"revoke execute on function {function} from duly_api".encode())
-    refused(anna.post(INTENT, json=body), 500, "UNEXPECTED")
+    error_message(anna.post(INTENT, json=body), 500, "UNEXPECTED")
     env.admin.execute(f"grant execute on function {function} to duly_api".encode())
     for _ in range(3):
-        made(anna.post(INTENT, json=body))
+        created_data(anna.post(INTENT, json=body))
     anna.post(INTENT, json={**body, "caption": "Another"})
     anna.post(INTENT, json=body_of(anna))
     anna.post(INTENT, json={})
@@ -123,7 +127,7 @@ def test_every_request_is_counted_however_it_ended(env: ApiEnvironment, anna: ht
     env.person("bo", ["posts:read"]).post(INTENT, json=body)
     announced(anna, INTENT, MAX_BODY_BYTES + 1)
     env.stack.close()
-    assert counts_of(env) == {
+    assert read_counts(env) == {
         "UNEXPECTED": 1,
         "CREATED": 1,
         "REPLAYED": 2,
@@ -136,17 +140,17 @@ def test_every_request_is_counted_however_it_ended(env: ApiEnvironment, anna: ht
     }
 
 
-def test_counts_are_written_while_it_serves(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_intent_counts_are_written_while_the_api_serves(env: ApiEnvironment, anna: httpx2.Client) -> None:
     env.admin.execute(
         "create function posts.tell() returns trigger language plpgsql as 'begin notify counted; return null; end';"
         "create trigger tell after insert on posts.intent_minutes execute function posts.tell(); listen counted"
     )
     anna.post(INTENT, json={})
     assert list(env.admin.notifies(timeout=SECONDS, stop_after=1))
-    assert counts_of(env) == {"INVALID_ARGUMENT": 1}
+    assert read_counts(env) == {"INVALID_ARGUMENT": 1}
 
 
-def test_requests_that_no_database_answered_are_counted_when_it_is_back(
+def test_intents_refused_during_a_database_outage_are_counted_after_it(
     env: ApiEnvironment, databases: TestDatabases
 ) -> None:
     anna, name = env.person("anna"), sql.Identifier(parse_address(env.database)["dbname"])
@@ -157,20 +161,20 @@ def test_requests_that_no_database_answered_are_counted_when_it_is_back(
             "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
         )
-        words = refused(anna.post(INTENT, json=body), 503, "UNAVAILABLE")
+        detail = error_message(anna.post(INTENT, json=body), 503, "UNAVAILABLE")
         server.execute(sql.SQL("alter database {} with allow_connections true").format(name))
-    assert "connection" in words
-    made(anna.post(INTENT, json=body))
+    assert "connection" in detail
+    created_data(anna.post(INTENT, json=body))
     env.stack.close()
-    assert counts_of(env) == {"UNAVAILABLE": 1, "CREATED": 1}
+    assert read_counts(env) == {"UNAVAILABLE": 1, "CREATED": 1}
 
 
-def test_a_body_that_is_too_large_is_refused_before_it_comes_or_cut_off(quiet: httpx2.Client) -> None:
-    answer = announced(quiet, INTENT, MAX_BODY_BYTES + 1)
-    assert str(MAX_BODY_BYTES) in refused(answer, 413, "TOO_LARGE")
-    answer = quiet.post(INTENT, content=parts_of(2 * MAX_BODY_BYTES), headers=AS_JSON)
+def test_an_intent_over_the_size_limit_is_refused_from_its_header_or_cut_off(shared_client: httpx2.Client) -> None:
+    answer = announced(shared_client, INTENT, MAX_BODY_BYTES + 1)
+    assert str(MAX_BODY_BYTES) in error_message(answer, 413, "TOO_LARGE")
+    answer = shared_client.post(INTENT, content=parts_of(2 * MAX_BODY_BYTES), headers=AS_JSON)
     assert "transfer-encoding" in answer.request.headers
-    refused(answer, 413, "TOO_LARGE")
+    error_message(answer, 413, "TOO_LARGE")
 
 
 def announced(person: httpx2.Client, path: str, size: int) -> httpx2.Response:
@@ -191,22 +195,22 @@ def parts_of(size: int) -> Iterator[bytes]:
         yield b" " * 1024**2
 
 
-def test_whoever_lost_the_answer_gets_it_by_asking_again(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_a_client_that_lost_the_response_gets_it_replayed(env: ApiEnvironment, anna: httpx2.Client) -> None:
     body = body_of(anna)
     ((lock,),) = env.admin.execute("select posts.daily_key('anna', duly.clock()) || '_UTC'").fetchall()
-    with psycopg.connect(env.database) as first_of_all:  # stands in the way until the client is gone
-        first_of_all.execute("insert into posts.daily_locks (id, post_id) values (%s, %s)", [lock, uuid4()])
-        with closing(speaking(anna, json.dumps(body).encode())):
+    with psycopg.connect(env.database) as blocker:  # stands in the way until the client is gone
+        blocker.execute("insert into posts.daily_locks (id, post_id) values (%s, %s)", [lock, uuid4()])
+        with closing(start_request(anna, json.dumps(body).encode())):
             wait_until_blocked(env.database)
         assert env.count("posts") == 0
-        first_of_all.rollback()
+        blocker.rollback()
     answer = anna.post(INTENT, json=body)
     assert answer.headers["duly-replayed"] == "true"
     ((post,),) = env.admin.execute("select id from posts.posts").fetchall()
-    assert made(answer)["postId"] == str(post)
+    assert created_data(answer)["postId"] == str(post)
 
 
-def speaking(person: httpx2.Client, body: bytes, length: int | None = None) -> socket.socket:
+def start_request(person: httpx2.Client, body: bytes, length: int | None = None) -> socket.socket:
     """Send a request, or the beginning of one, and return the connection without reading."""
     connection = socket.create_connection((person.base_url.host, person.base_url.port or 80), timeout=SECONDS)
     head = (
@@ -217,8 +221,8 @@ def speaking(person: httpx2.Client, body: bytes, length: int | None = None) -> s
     return connection
 
 
-def test_an_image_that_is_too_large_is_refused_before_it_comes_or_cut_off(quiet: httpx2.Client) -> None:
+def test_an_image_over_the_size_limit_is_refused_from_its_header_or_cut_off(shared_client: httpx2.Client) -> None:
     path = "/v1/posts/images"
-    assert str(MAX_PHOTO_BYTES) in problem(announced(quiet, path, MAX_PHOTO_BYTES + 1), 413, "TOO_LARGE")
-    answer = quiet.post(path, content=parts_of(MAX_PHOTO_BYTES + 2 * 1024**2))
+    assert str(MAX_PHOTO_BYTES) in problem(announced(shared_client, path, MAX_PHOTO_BYTES + 1), 413, "TOO_LARGE")
+    answer = shared_client.post(path, content=parts_of(MAX_PHOTO_BYTES + 2 * 1024**2))
     problem(answer, 413, "TOO_LARGE")

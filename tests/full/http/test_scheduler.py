@@ -22,17 +22,17 @@ from tests.fast.http.test_scheduler import (
     SHIFTS,
     ApiEnvironment,
     anna,
+    created,
     database,
     env,
     events_of,
     feed,
     know_days,
-    made,
+    ok_body,
     plan_of,
     problem,
     run_of,
     schedule,
-    shown,
     subscribed,
 )
 from tests.support.api import request_until_rate_limited
@@ -46,14 +46,16 @@ __all__ = ["anna", "database", "env"]
 # Who may --------------------------------------------------------------------------------------------------------------
 
 
-def test_one_person_cannot_ask_for_too_much_at_once(anna: httpx2.Client) -> None:
+def test_schedule_requests_of_one_user_are_rate_limited(anna: httpx2.Client) -> None:
     answers = request_until_rate_limited(lambda: anna.post(f"{SCHEDULES}/{NOWHERE}/pause"))
     assert {answer.status_code for answer in answers} == {404, 429}
     problem(answers[-1], 429, "RATE_LIMITED")
 
 
-def test_the_same_state_gives_the_same_bytes_and_is_not_sent_twice(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    job = made(anna.post(SCHEDULES, json=schedule()))["id"]
+def test_an_unchanged_calendar_has_the_same_bytes_and_answers_304_to_its_etag(
+    env: ApiEnvironment, anna: httpx2.Client
+) -> None:
+    job = created(anna.post(SCHEDULES, json=schedule()))["id"]
     reader, url = subscribed(env, anna)
     first = reader.get(url)
     calendar: Any = Calendar.from_ical(first.content)
@@ -63,23 +65,23 @@ def test_the_same_state_gives_the_same_bytes_and_is_not_sent_twice(env: ApiEnvir
     tag = first.headers["etag"]
     move_clock(env.admin, 60)
     assert reader.get(url).content == first.content
-    for said in (tag, f'"other", W/{tag}', "*"):
-        again = reader.get(url, headers={"If-None-Match": said})
+    for header in (tag, f'"other", W/{tag}', "*"):
+        again = reader.get(url, headers={"If-None-Match": header})
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
         assert again.headers["cache-control"] == "private, max-age=300"
     assert reader.get(url, headers={"If-None-Match": '"other"'}).status_code == 200
-    shown(anna.patch(f"{SCHEDULES}/{job}", json={"name": "Flat"}))
+    ok_body(anna.patch(f"{SCHEDULES}/{job}", json={"name": "Flat"}))
     changed = reader.get(url, headers={"If-None-Match": tag})
     assert {str(event["SUMMARY"]) for event in feed(changed).values()} == {"Flat"}
 
 
-def test_a_calendar_is_not_read_without_end(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_calendar_requests_are_rate_limited(env: ApiEnvironment, anna: httpx2.Client) -> None:
     reader, url = subscribed(env, anna)
     answers = request_until_rate_limited(lambda: reader.get(url))
     assert {answer.status_code for answer in answers} == {200, 429}
 
 
-def test_the_soonest_come_first_whosever_they_are_and_never_more_than_there_is_room_for() -> None:
+def test_the_feed_lists_the_soonest_events_of_all_schedules_up_to_its_limit() -> None:
     often = [plan_of(nth, "cron: * * * * *") for nth in range(1, 40)]
     runs = [run_of(f"p{nth}", NOON - timedelta(minutes=nth), RunStatus.CONFIRMED, key=1) for nth in range(MAX_EVENTS)]
     events = events_of(render_feed([*often, plan_of(99, "cron: 5 12 * * *")], runs, [], NOON))
@@ -90,7 +92,7 @@ def test_the_soonest_come_first_whosever_they_are_and_never_more_than_there_is_r
     assert starts == sorted(starts)
 
 
-def test_of_more_events_than_there_is_room_for_the_farthest_in_time_leave_whatever_they_are() -> None:
+def test_the_feed_drops_the_events_farthest_from_now_when_it_is_over_its_limit() -> None:
     hours = [NOON + timedelta(hours=nth) for nth in range(-30 * 24, 90 * 24)]
     shifts = [Appointment(f"day-{at:%Y%m%d%H}@duly", at, at + timedelta(hours=1), "Anna", "", NOON) for at in hours]
     past = [run_of(f"p{nth}", NOON - timedelta(days=nth, minutes=1)) for nth in range(1, 29)]
@@ -104,14 +106,14 @@ def test_of_more_events_than_there_is_room_for_the_farthest_in_time_leave_whatev
     assert "schedule-7-2026-11-16@duly" in events
 
 
-@pytest.mark.lawless
-def test_days_that_a_calendar_has_no_room_for_are_not_read(
+@pytest.mark.breaks_invariants
+def test_the_calendar_does_not_read_days_beyond_its_event_limit(
     env: ApiEnvironment, anna: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, list_days = list[DaySnapshot](), DayHistory.list_days
 
-    async def noted(*asked: Any, **more: Any) -> Sequence[DaySnapshot]:
-        read.extend(found := await list_days(*asked, **more))
+    async def noted(*positional: Any, **more: Any) -> Sequence[DaySnapshot]:
+        read.extend(found := await list_days(*positional, **more))
         return found
 
     monkeypatch.setattr(DayHistory, "list_days", noted)

@@ -18,16 +18,16 @@ def run(database: str, *arguments: str, **variables: str) -> subprocess.Complete
     return ran
 
 
-def test_a_link_for_a_person_is_printed_with_the_bots_address(database: str, telegram: FakeTelegram) -> None:
+def test_users_link_prints_a_link_with_the_address_of_the_bot(database: str, telegram: FakeTelegram) -> None:
     bot = {"TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_API_URL": telegram.url}
     made = json.loads(run(database, "users", "create", "anna", "--json").stdout)
-    told = json.loads(run(database, "users", "link", "anna", "--json", **bot).stdout)
-    assert told["address"] == f"https://t.me/duly_test_bot?start={told['link']}"
-    assert parse_telegram_link(TOKEN, told["link"], datetime.now(UTC)) == made["id"]
-    assert f"/start {told['link'][:10]}" in run(database, "users", "link", "anna", **bot).stdout
+    link = json.loads(run(database, "users", "link", "anna", "--json", **bot).stdout)
+    assert link["address"] == f"https://t.me/duly_test_bot?start={link['link']}"
+    assert parse_telegram_link(TOKEN, link["link"], datetime.now(UTC)) == made["id"]
+    assert f"/start {link['link'][:10]}" in run(database, "users", "link", "anna", **bot).stdout
 
 
-def test_a_link_needs_a_bot_a_person_and_nobody_bound_yet(database: str) -> None:
+def test_users_link_requires_a_bot_an_existing_user_and_no_linked_account(database: str) -> None:
     bot = {"TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_API_URL": "http://127.0.0.1:9"}
     run(database, "users", "create", "anna")
     assert run(database, "users", "link", "anna").returncode == 78
@@ -41,7 +41,7 @@ def test_a_link_needs_a_bot_a_person_and_nobody_bound_yet(database: str) -> None
     assert run(database, "users", "link", "anna", **bot).returncode == 0
 
 
-def test_the_bot_command_says_what_it_needs(database: str) -> None:
+def test_the_bot_command_names_missing_and_conflicting_settings(database: str) -> None:
     refused = run(database, "bot")
     assert (refused.returncode, "TELEGRAM_BOT_TOKEN is not set" in refused.stderr) == (78, True)
     hooked = {"TELEGRAM_WEBHOOK_URL": HOOK, "TELEGRAM_WEBHOOK_SECRET": "x"}
@@ -53,7 +53,7 @@ def test_the_bot_command_says_what_it_needs(database: str) -> None:
     assert (refused.returncode, "TELEGRAM_BOT_TOKEN=***" in refused.stderr) == (78, True)
 
 
-def test_a_token_that_telegram_does_not_know_ends_the_bot(database: str, telegram: FakeTelegram) -> None:
+def test_the_bot_command_exits_when_telegram_refuses_its_token(database: str, telegram: FakeTelegram) -> None:
     wrong = TOKEN.replace("123456", "654321")
     refused = run(database, "bot", TELEGRAM_BOT_TOKEN=wrong, TELEGRAM_API_URL=telegram.url)
     assert refused.returncode == 78

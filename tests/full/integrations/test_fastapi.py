@@ -53,22 +53,22 @@ def bare(databases: TestDatabases, worker_id: str) -> Generator[str, None, None]
         drop_database(admin, name)
 
 
-def test_a_worker_that_dies_is_told_and_followed_by_another(bare: str, capfd: pytest.CaptureFixture[str]) -> None:
-    said: list[str] = []
+def test_a_crashed_worker_is_logged_and_restarted(bare: str, capfd: pytest.CaptureFixture[str]) -> None:
+    logged: list[str] = []
 
     def has_died() -> bool:
-        said.append(capfd.readouterr().err)
-        return "worker.crashed" in "".join(said)
+        logged.append(capfd.readouterr().err)
+        return "worker.crashed" in "".join(logged)
 
     with TestClient(application(bare, worker=True)) as client:
         until(has_died)
-        assert "duly migrate" in "".join(said)
+        assert "duly migrate" in "".join(logged)
         assert client.get("/working").json() is False
         migrate(bare, Names())
         until(lambda: client.get("/working").json())
 
 
-async def test_without_an_address_the_embedded_server_is_used_and_migrated(home: Path) -> None:
+async def test_without_a_database_url_the_embedded_server_is_started_and_migrated(home: Path) -> None:
     settings = Settings(DULY_HOME=home)  # type: ignore[call-arg]
     async with duly.integrations.fastapi.lifespan(jobs, settings=settings)(FastAPI()) as state:
         pool: Pool = state["duly"].pool
@@ -101,28 +101,28 @@ def serving(project: Path, app: str, dsn: str) -> Generator[tuple[Program, Calla
     with Program(command, environment=environment, directory=project) as server:
         host, port = server.wait_for_error(r"running on http://(\S+):(\d+)").groups()
 
-        def ask(path: str, method: str = "GET") -> tuple[int, Any]:
+        def send_request(path: str, method: str = "GET") -> tuple[int, Any]:
             with closing(HTTPConnection(host, int(port))) as connection:
                 connection.request(method, path)
                 answer = connection.getresponse()
                 return answer.status, json.load(answer)
 
-        yield server, ask
+        yield server, send_request
 
 
-def test_the_application_of_the_docs_asks_performs_and_shows(project: Path, login: str) -> None:
-    with serving(project, "main:app", login) as (server, ask):
-        until(lambda: ask("/readyz") == (200, {"working": True}))
-        assert ask("/images/a1") == (404, {"detail": "Not Found"})
-        status, body = ask("/images/a1", "POST")
+def test_the_application_of_the_docs_enqueues_performs_and_shows_a_job(project: Path, login: str) -> None:
+    with serving(project, "main:app", login) as (server, send_request):
+        until(lambda: send_request("/readyz") == (200, {"working": True}))
+        assert send_request("/images/a1") == (404, {"detail": "Not Found"})
+        status, body = send_request("/images/a1", "POST")
         assert (status, list(body)) == (202, ["job"])
-        until(lambda: ask("/images/a1") == (200, {"width": 32}))
-        assert ask("/images/a1", "POST") == (409, {"detail": f"job {body['job']} is at it"})
+        until(lambda: send_request("/images/a1") == (200, {"width": 32}))
+        assert send_request("/images/a1", "POST") == (409, {"detail": f"job {body['job']} is at it"})
         server.finish(signal.SIGTERM)
-        assert "Application shutdown complete" in server.said()
+        assert "Application shutdown complete" in server.stderr_text()
 
 
-def test_a_server_that_is_stopped_waits_for_the_job_under_way(project: Path, duly_database: str) -> None:
+def test_a_stopping_server_waits_for_its_running_job(project: Path, duly_database: str) -> None:
     with psycopg.connect(duly_database, autocommit=True) as admin:
         admin.execute("select pg_advisory_lock(42)")
         admin.execute("select ledger.enqueue('00000000-0000-0000-0000-000000000001', 'slow')")
@@ -132,8 +132,8 @@ def test_a_server_that_is_stopped_waits_for_the_job_under_way(project: Path, dul
             server.wait_for_error("Waiting for application shutdown")
             admin.execute("select pg_advisory_unlock(42)")
             server.finish()
-            assert "Application shutdown complete" in server.said()
+            assert "Application shutdown complete" in server.stderr_text()
         found = admin.execute("select status::text, result, starts from ledger.job").fetchall()
-        gone = admin.execute("select count(*) from duly.workers where stopped_at is null").fetchone()
+        running_workers = admin.execute("select count(*) from duly.workers where stopped_at is null").fetchone()
     assert found == [("succeeded", "in the end", 1)]
-    assert gone == (0,)
+    assert running_workers == (0,)

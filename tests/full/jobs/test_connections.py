@@ -49,7 +49,7 @@ def wait(ctx: duly.Context) -> None:
         gate.wait(30)
 
 
-async def test_a_worker_with_eighty_jobs_holds_no_more_connections_than_it_may(jobs: JobActions, dsn: str) -> None:
+async def test_a_worker_with_eighty_jobs_opens_at_most_pool_size_connections(jobs: JobActions, dsn: str) -> None:
     before = jobs.one(OPEN)  # those of the test itself
     jobs.enqueue("hold", rows=JOBS // 2)
     jobs.enqueue("hold_async", rows=JOBS // 2)
@@ -66,13 +66,13 @@ async def test_a_worker_with_eighty_jobs_holds_no_more_connections_than_it_may(j
     jobs.verify()
 
 
-def test_a_worker_for_every_kind_of_work_holds_no_more_connections_than_it_may(jobs: JobActions) -> None:
+def test_a_worker_for_all_work_types_opens_at_most_pool_size_connections(jobs: JobActions) -> None:
     jobs.admin.execute("create schema shop")
     jobs.admin.execute("create table shop.book (job uuid, who text, org text)")
     jobs.admin.execute("grant usage on schema shop to duly_api")
     jobs.admin.execute("grant insert on shop.book to duly_api")
     jobs.enqueue("bill_plainly", rows=JOBS)
-    told = environment(jobs.admin.info.dsn, DULY_POOL_SIZE=str(POOL_SIZE))
+    worker_environment = environment(jobs.admin.info.dsn, DULY_POOL_SIZE=str(POOL_SIZE))
     by_worker = (
         "select count(*) from pg_stat_activity where datname = current_database() and application_name = any (%s)"
     )
@@ -83,7 +83,7 @@ def test_a_worker_for_every_kind_of_work_holds_no_more_connections_than_it_may(j
         seen.append(jobs.one(by_worker, names))
         return jobs.one("select count(*) from ledger.job where status = 'succeeded'") == JOBS
 
-    with Program(WORKER, environment=told) as worker:
+    with Program(WORKER, environment=worker_environment) as worker:
         jobs.wait_until(all_done)
         assert worker.finish(signal.SIGTERM) == 0
         (name,) = jobs.values("select worker_id from duly.workers")
@@ -92,7 +92,7 @@ def test_a_worker_for_every_kind_of_work_holds_no_more_connections_than_it_may(j
     jobs.verify()
 
 
-async def test_who_waits_too_long_for_a_connection_is_told_which_setting_it_is(
+async def test_a_handler_that_times_out_waiting_for_a_connection_fails_naming_the_setting(
     jobs: JobActions, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "SYNC_WAIT_SECONDS", 0.2)
@@ -109,7 +109,7 @@ async def test_who_waits_too_long_for_a_connection_is_told_which_setting_it_is(
 
 
 @pytest.mark.parametrize("pool_size", [5, 6, 7, 10, 20, 200])
-def test_the_shares_of_a_worker_are_what_it_may_hold(pool_size: int) -> None:
+def test_the_connection_shares_of_a_worker_add_up_to_the_pool_size(pool_size: int) -> None:
     shares = share_connections(pool_size, [JobWork(app.handlers(), TUNING)])
     assert shares.total == pool_size
     assert min(shares.control, shares.loop, shares.threads) >= 1
@@ -117,6 +117,6 @@ def test_the_shares_of_a_worker_are_what_it_may_hold(pool_size: int) -> None:
     assert (alone.total, alone.threads) == (pool_size, 0)
 
 
-async def test_a_worker_that_may_hold_too_few_is_refused(dsn: str) -> None:
+async def test_a_pool_size_too_small_for_the_worker_is_refused(dsn: str) -> None:
     with pytest.raises(Misconfigured, match="DULY_POOL_SIZE=4 is too small for this worker, which needs 5"):
         await Worker([JobWork(app.handlers(), TUNING)], Settings(DULY_POOL_SIZE=4), dsn=dsn).run(once=True)  # type: ignore[call-arg]

@@ -15,13 +15,13 @@ def test_a_hundred_equal_requests_at_once_make_one_job(jobs: JobActions, admin: 
     start = threading.Barrier(100)
     address = make_conninfo(admin.info.dsn, user=Names().api)
 
-    def ask() -> None:
+    def enqueue_once() -> None:
         with psycopg.connect(address, autocommit=True) as connection:
             start.wait(60)
-            asked = "select id, outcome from ledger.enqueue(%s, 'work', '{}', 'only-once')"
-            answers.extend(connection.execute(asked, [ORG]).fetchall())
+            query = "select id, outcome from ledger.enqueue(%s, 'work', '{}', 'only-once')"
+            answers.extend(connection.execute(query, [ORG]).fetchall())
 
-    threads = [threading.Thread(target=ask) for _ in range(100)]
+    threads = [threading.Thread(target=enqueue_once) for _ in range(100)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -15,7 +15,7 @@ from duly.jobs.enqueue import insert_jobs
 from duly.jobs.model import DeadLetterFilter, JobRequest, JobStatus, TypeInQueue
 from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, Admin, JobActions
 
-PLACE = re.compile(r"%\((\w+)\)[sb]")
+PARAMETER = re.compile(r"%\((\w+)\)[sb]")
 SETTLING = ("settle_done", "requeue", "mark_failed", "retry_or_dead_letter", "mark_expired")
 VALUES = {
     "owners": "array_fill('worker-1/token'::text, array[500])",
@@ -42,7 +42,7 @@ TYPES = {
 }
 
 
-async def test_a_job_lives_on_every_major(movable_database: str) -> None:
+async def test_a_job_runs_through_its_states_on_every_postgresql_major(movable_database: str) -> None:
     with psycopg.connect(movable_database, autocommit=True) as admin:
         async with await connect(make_conninfo(movable_database, user=Names().worker)) as worker:
             await live(JobActions(admin, worker))
@@ -78,11 +78,11 @@ async def live(jobs: JobActions) -> None:
     jobs.verify()
 
 
-def plan_of(admin: Admin, name: str, keys: list[UUID]) -> str:
+def explain(admin: Admin, name: str, keys: list[UUID]) -> str:
     """Return the plan of a prepared statement on a worker's connection."""
     text = {**JOB.statements.statements, **repository.SQL.statements}[name]
-    names = list(dict.fromkeys(PLACE.findall(text)))
-    numbered = PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", text)
+    names = list(dict.fromkeys(PARAMETER.findall(text)))
+    numbered = PARAMETER.sub(lambda match: f"${names.index(match[1]) + 1}", text)
     given = VALUES | {"keys": "array[" + ", ".join(f"'{key}'" for key in keys) + "]::uuid[]"}
     if name == "mark_expired":
         given["keys"] = "null"
@@ -94,19 +94,21 @@ def plan_of(admin: Admin, name: str, keys: list[UUID]) -> str:
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
-async def test_no_statement_scans_the_table_whatever_statistics_say(mode: str, jobs: JobActions, admin: Admin) -> None:
+async def test_no_settling_statement_scans_the_table_whatever_its_statistics(
+    mode: str, jobs: JobActions, admin: Admin
+) -> None:
     for _ in range(2):
         await insert_jobs(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(10_000)])
     admin.execute("analyze ledger.job")
     keys = [lease.key for lease in await jobs.claim(limit=500)]
     admin.execute(f"set plan_cache_mode = {mode}".encode())
     for name in SETTLING:
-        plan = plan_of(admin, name, keys)
+        plan = explain(admin, name, keys)
         assert "Seq Scan" not in plan, f"{name}:\n{plan}"
         assert "Join Filter" not in plan, f"{name} compares every row with every other:\n{plan}"
 
 
-async def test_a_claim_planned_on_an_empty_table_is_as_good_on_a_full_one(jobs: JobActions, admin: Admin) -> None:
+async def test_a_claim_planned_on_an_empty_table_does_not_scan_a_full_one(jobs: JobActions, admin: Admin) -> None:
     for _ in range(8):  # until its plans are made for good
         assert await jobs.claim(limit=10) == []
         jobs.enqueue()

@@ -23,8 +23,8 @@ from duly.worker.runner import Worker, quiet_pools
 from tests.fast.worker.test_health import HOST, get
 from tests.support.actions import working
 from tests.support.command_line import CommandLine
+from tests.support.failing_handlers import MAY_RETURN, STARTED, app
 from tests.support.jobs.actions import JobActions
-from tests.support.mishaps import BEGAN, GO_ON, app
 from tests.support.outbox.log_capture import capture_log_lines
 from tests.support.proxy import Proxy
 
@@ -41,8 +41,8 @@ def without_database(jobs: JobActions) -> Generator[None, None, None]:
     name = jobs.admin.info.dbname
     with psycopg.connect(jobs.admin.info.dsn, dbname="postgres", autocommit=True) as outside:
 
-        def allow(word: str) -> None:
-            outside.execute(sql.SQL(ALLOW).format(sql.Identifier(name), sql.SQL(word)))  # type: ignore[arg-type]
+        def allow(value: str) -> None:
+            outside.execute(sql.SQL(ALLOW).format(sql.Identifier(name), sql.SQL(value)))  # type: ignore[arg-type]
 
         allow("false")
         outside.execute(END_ALL, [name])
@@ -63,14 +63,14 @@ def without_answers(proxy: Proxy) -> Generator[None, None, None]:
         proxy.resume()
 
 
-def ask_ready(worker: Worker) -> tuple[int, dict[str, Any]]:
+def get_ready(worker: Worker) -> tuple[int, dict[str, Any]]:
     """Return the response of /readyz."""
     with serve_health(HOST, 0, worker.control, worker.metrics) as address:
         status, _, body = get(address, "/readyz")
     return status, json.loads(body)
 
 
-def lines_about_it(lines: io.StringIO) -> list[dict[str, Any]]:
+def outage_lines(lines: io.StringIO) -> list[dict[str, Any]]:
     """Return the log lines from level info on."""
     logged = [json.loads(line) for line in lines.getvalue().splitlines()]
     return [
@@ -80,31 +80,31 @@ def lines_about_it(lines: io.StringIO) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("way", ["refused", "silent"])
-async def test_a_worker_without_its_database_is_not_ready_and_says_so_once(
-    jobs: JobActions, dsn: str, way: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("outage_kind", ["refused", "silent"])
+async def test_a_worker_without_its_database_is_not_ready_and_logs_it_once(
+    jobs: JobActions, dsn: str, outage_kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.worker.listener.QUIET_SECONDS", READY_SECONDS)  # the outage is longer than that
     with quiet_pools(), Proxy(dsn) as proxy, capture_log_lines("info") as lines:
         async with working(proxy.address, JobWork(app.handlers(), TUNING)) as worker:
             await jobs.until(worker.control.is_ready)
-            assert ask_ready(worker)[0] == 200
-            before = len(lines_about_it(lines))
-            with without_database(jobs) if way == "refused" else without_answers(proxy):
+            assert get_ready(worker)[0] == 200
+            before = len(outage_lines(lines))
+            with without_database(jobs) if outage_kind == "refused" else without_answers(proxy):
                 began = time.monotonic()
                 await jobs.until(lambda: not worker.control.is_ready())
                 assert time.monotonic() - began < READY_SECONDS
-                status, body = ask_ready(worker)
+                status, body = get_ready(worker)
                 assert status == 503
                 assert "the database has not answered for" in body["reason"]
                 assert body["kinds"]["ledger"]["running"] == 0
                 await jobs.until(lambda: time.monotonic() - began > 2 * READY_SECONDS)
                 assert not worker.control.is_ready()
-                if way == "refused":
-                    assert "not currently accepting connections" in ask_ready(worker)[1]["reason"]
+                if outage_kind == "refused":
+                    assert "not currently accepting connections" in get_ready(worker)[1]["reason"]
             await jobs.until(worker.control.is_ready)
             assert worker.control.describe()["kinds"] == {"ledger": {"running": 0, "slots": TUNING.slots}}
-        lost, back, *rest = lines_about_it(lines)[before:]
+        lost, back, *rest = outage_lines(lines)[before:]
     assert (lost["event"], lost["level"]) == ("database.unavailable", "warning")
     assert (back["event"], back["level"]) == ("database.available", "info")
     assert back["outage_seconds"] > READY_SECONDS
@@ -112,40 +112,42 @@ async def test_a_worker_without_its_database_is_not_ready_and_says_so_once(
     assert "psycopg.AsyncConnection" not in lines.getvalue()
 
 
-def test_a_worker_process_says_it_once_and_its_pools_say_nothing(jobs: JobActions, dsn: str, tmp_path: Path) -> None:
+def test_a_worker_process_logs_a_database_outage_once_and_its_pools_log_nothing(
+    jobs: JobActions, dsn: str, tmp_path: Path
+) -> None:
     with CommandLine(dsn, tmp_path).start("worker", "--only", "ledger", "--json") as worker:
         worker.wait_for_error("worker.started")
         with without_database(jobs):
             worker.wait_for_error("database.unavailable")
         worker.wait_for_error("database.available")
         assert worker.finish(signal.SIGTERM) == 0
-        assert worker.said().count("database.unavailable") == 1
-        assert "psycopg" not in worker.said()
+        assert worker.stderr_text().count("database.unavailable") == 1
+        assert "psycopg" not in worker.stderr_text()
 
 
-async def test_a_worker_that_has_nothing_to_ask_asks_all_the_same_and_stays_ready(jobs: JobActions, dsn: str) -> None:
-    seldom = Tuning(lease_seconds=600, heartbeat_seconds=None, poll_seconds=600, sweep_seconds=600)
+async def test_an_idle_worker_probes_the_database_and_stays_ready(jobs: JobActions, dsn: str) -> None:
+    rare = Tuning(lease_seconds=600, heartbeat_seconds=None, poll_seconds=600, sweep_seconds=600)
     with capture_log_lines("info") as lines:
-        async with working(dsn, JobWork(app.handlers(), seldom)) as worker:
+        async with working(dsn, JobWork(app.handlers(), rare)) as worker:
             await jobs.until(worker.control.is_ready)
             began = time.monotonic()
             await jobs.until(lambda: time.monotonic() - began > 1.5 * LOST_SECONDS or not worker.control.is_ready())
             assert worker.control.not_ready_reason() is None
-    assert [line["event"] for line in lines_about_it(lines)] == ["worker.stopping"]
+    assert [line["event"] for line in outage_lines(lines)] == ["worker.stopping"]
 
 
-async def test_busy_counts_what_runs_and_not_a_claim_under_way(jobs: JobActions, dsn: str) -> None:
-    BEGAN.clear()
-    GO_ON.set()
+async def test_busy_counts_running_jobs_and_not_a_claim_in_progress(jobs: JobActions, dsn: str) -> None:
+    STARTED.clear()
+    MAY_RETURN.set()
     jobs.enqueue("reindex")
     async with working(dsn, JobWork(app.handlers(), TUNING), stop_seconds=0) as worker:
-        assert await asyncio.to_thread(BEGAN.wait, 30)
+        assert await asyncio.to_thread(STARTED.wait, 30)
         with psycopg.connect(jobs.admin.info.dsn) as gate:
             gate.execute("lock table ledger.job_limit in access exclusive mode")
             (cycle,) = worker.control.work_loops
             await jobs.until(lambda: bool(gate.execute(CLAIM_WAITS).fetchall()))
             assert cycle.held.slots.used > 1
             assert worker.control.describe()["kinds"] == {"ledger": {"running": 1, "slots": TUNING.slots}}
-            looked_at = worker.control.ticked_at
-            await jobs.until(lambda: worker.control.ticked_at > looked_at + 2 * TICK_SECONDS)
+            last_tick_at = worker.control.ticked_at
+            await jobs.until(lambda: worker.control.ticked_at > last_tick_at + 2 * TICK_SECONDS)
             assert b'duly_running{work_type="ledger"} 1.0' in worker.metrics.render()

@@ -89,7 +89,7 @@ async def enqueue_and_claim(jobs: JobActions, watched: Watched) -> Sequence[Leas
 
 
 @pytest.mark.parametrize("mode", ["auto", "force_custom_plan", "force_generic_plan"])
-async def test_what_a_worker_does_is_linear_in_the_batch_on_a_table_analysed_while_idle(
+async def test_worker_statements_read_linearly_in_the_batch_on_a_table_analysed_while_idle(
     mode: str, jobs: JobActions, admin: psycopg.Connection[Any], watched: Watched
 ) -> None:
     await insert_jobs(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(FINISHED)])
@@ -110,7 +110,7 @@ async def test_what_a_worker_does_is_linear_in_the_batch_on_a_table_analysed_whi
     assert len(await watched.run("sweep", lambda it: repository.sweep_jobs(it, limit=BATCH))) == BATCH
 
 
-async def test_a_session_that_began_on_an_empty_table_enqueues_as_quickly_on_a_full_one(
+async def test_enqueueing_planned_on_an_empty_table_stays_cheap_on_a_full_one(
     jobs: JobActions, admin: psycopg.Connection[Any], watched: Watched
 ) -> None:
     admin.execute("vacuum analyze ledger.job")

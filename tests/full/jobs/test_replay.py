@@ -44,7 +44,7 @@ from tests.support.jobs.expected import DAY, TICK_SECONDS, ExpectedJob, Expected
 
 PARTS = 4
 OPERATIONS = 10_000 // PARTS
-STORIES = settings(
+HYPOTHESIS_SETTINGS = settings(
     max_examples=10,
     stateful_step_count=100,
     database=None,
@@ -263,15 +263,15 @@ class Story(RuleBasedStateMachine):
 
     @precondition(lambda self: bool(self.leases))
     @rule(indexes=some, ticks=st.sampled_from((1, 3)))
-    def beat(self, indexes: list[int], ticks: int) -> None:
+    def renew_leases(self, indexes: list[int], ticks: int) -> None:
         """Valid leases are renewed, the others are lost; cancel requests are reported."""
         leases = self.some_leases(indexes)
         renewal = self.as_worker(lambda c: renew_leases(c, leases, lease_seconds=ticks * TICK_SECONDS))
         over = {job.id for job in self.model.expired()}
-        kept = {lease.claim for lease in leases if self.model.holds(*lease.claim) and lease.key not in over}
-        assert (renewal.renewed, renewal.lost) == (kept, {lease.claim for lease in leases} - kept)
-        assert renewal.cancelled == {claim for claim in kept if self.model.get(claim[0]).is_to_stop}
-        for key, _ in kept:
+        renewed_claims = {lease.claim for lease in leases if self.model.holds(*lease.claim) and lease.key not in over}
+        assert (renewal.renewed, renewal.lost) == (renewed_claims, {lease.claim for lease in leases} - renewed_claims)
+        assert renewal.cancelled == {claim for claim in renewed_claims if self.model.get(claim[0]).is_to_stop}
+        for key, _ in renewed_claims:
             self.model.get(key).expires_tick = self.model.tick + ticks
 
     @precondition(lambda self: bool(self.leases))
@@ -425,13 +425,15 @@ class Story(RuleBasedStateMachine):
         """Days pass, and exactly those whose time is over leave, with their log."""
         if days:
             self.wait(days * DAY)
-        gone = self.model.purge()
-        assert self.as_worker(partial(repository.purge, limit=10_000)) >= len(gone)  # other stories' jobs leave as well
+        purged = self.model.purge()
+        assert self.as_worker(partial(repository.purge, limit=10_000)) >= len(
+            purged
+        )  # other stories' jobs leave as well
 
     # What must hold ---------------------------------------------------------------------------------------------------
 
     @invariant()
-    def the_rows_are_as_expected(self) -> None:
+    def check_rows_match_the_model(self) -> None:
         """After every operation: status, counts, revision, holder."""
         self.world.operations += 1
         rows = {key: tuple(columns) for key, *columns in self.world.admin.execute(ROWS, [self.org])}
@@ -441,12 +443,12 @@ class Story(RuleBasedStateMachine):
         """At the end the log leads to the rows and no law is broken; then all of it ends, for the next story."""
         try:
             if sys.exc_info()[0] is None:  # a story that broke has told enough
-                self.the_log_leads_to_the_rows()
+                self.check_log_gives_the_rows()
                 assert self.world.new_offences() == set()
         finally:
             self.end()
 
-    def the_log_leads_to_the_rows(self) -> None:
+    def check_log_gives_the_rows(self) -> None:
         """Replayed from the first event to the last, every log is where its job is."""
         logs: dict[UUID, list[tuple[int, str | None, str]]] = {}
         for key, *event in self.world.admin.execute(EVENTS, [self.org]):
@@ -474,7 +476,7 @@ def replay(log: Sequence[tuple[int, str | None, str]]) -> tuple[str | None, int]
     return status, revision
 
 
-def stories_of(world: World) -> type[Story]:
+def make_state_machine(world: World) -> type[Story]:
     """Stories in this world, other ones each time, but the same for the same seed of the run."""
 
     class Here(Story):
@@ -486,7 +488,7 @@ def stories_of(world: World) -> type[Story]:
 
 @pytest.mark.timeout(420)  # a minute in all; a story that breaks is made shorter for up to five
 @pytest.mark.parametrize("part", range(PARTS))
-def test_the_log_leads_to_the_rows_after_ten_thousand_random_operations(part: int, database: str) -> None:
+def test_replaying_the_event_log_gives_the_rows_after_ten_thousand_random_operations(part: int, database: str) -> None:
     """In parts, so that several processes share them; each counts its own."""
     roles = Names()
     with psycopg.connect(database, autocommit=True) as admin, asyncio.Runner() as loop:
@@ -496,7 +498,7 @@ def test_the_log_leads_to_the_rows_after_ten_thousand_random_operations(part: in
         world = World(loop, admin, worker, api)
         try:
             while world.operations < OPERATIONS:  # stories that come to nothing are cut short, nobody knows how many
-                run_state_machine_as_test(stories_of(world), settings=STORIES)
+                run_state_machine_as_test(make_state_machine(world), settings=HYPOTHESIS_SETTINGS)
         finally:
             loop.run(worker.close())
             loop.run(api.close())

@@ -1,21 +1,21 @@
 """Logs are append-only on every partition; only retention deletes, and always complete histories."""
 
 from duly.testing import move_clock
-from tests.fast.jobs.test_retention import DAY, create_messages, fail, left, retain, worker
+from tests.fast.jobs.test_retention import DAY, create_messages, fail, remaining_recipients, retain, worker
 from tests.support.actions import Admin
 
 __all__ = ["worker"]
 
 
-def test_it_takes_a_bounded_batch_the_oldest_first(admin: Admin, worker: Admin) -> None:
+def test_retention_deletes_a_bounded_batch_of_the_oldest_messages(admin: Admin, worker: Admin) -> None:
     create_messages(admin, "anna", "ben", "cora", "dora", "eric")
     for recipient in ("cora", "anna", "eric", "ben", "dora"):
         fail(admin, recipient)
         move_clock(admin, 1)
     move_clock(admin, 31 * DAY)
     assert retain(worker, limit=2) == (2, 4)
-    assert left(admin) == ["ben", "dora", "eric"]
+    assert remaining_recipients(admin) == ["ben", "dora", "eric"]
     assert retain(worker, limit=2) == (2, 4)
-    assert left(admin) == ["dora"]
+    assert remaining_recipients(admin) == ["dora"]
     assert retain(worker, limit=2) == (1, 2)
     assert retain(worker, limit=2) == (0, 0)

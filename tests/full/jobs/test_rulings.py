@@ -10,7 +10,7 @@ from tests.support.jobs.actions import Connection, JobActions
 __all__ = ["before"]
 
 
-async def test_a_failure_is_two_updates_of_one_transaction_the_second_fenced_by_the_owner(
+async def test_a_failure_is_two_updates_in_one_transaction_the_second_fenced_by_the_owner(
     jobs: JobActions, other: Connection
 ) -> None:
     (key,) = jobs.enqueue(backoff_policy="none")

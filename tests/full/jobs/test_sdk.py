@@ -9,9 +9,9 @@ from duly.lease.work import Tuning
 from duly.outcomes import Later
 from duly.settings import Settings
 from duly.worker.runner import Worker
-from tests.fast.jobs.test_sdk import Admin, Asker, app, asker, thumbnail
+from tests.fast.jobs.test_sdk import Admin, EnqueueVariant, app, enqueuer, thumbnail
 
-__all__ = ["asker"]
+__all__ = ["enqueuer"]
 
 
 @app.job("stumble", backoff="none", max_attempts=3)
@@ -34,12 +34,14 @@ def alone(ctx: Context, word: str) -> str:
     return f"{word} {ctx.type}"
 
 
-async def test_a_worker_performs_them_and_the_ledger_says_how(admin: Admin, asker: Asker) -> None:
-    await asker.ask(thumbnail, image_id="a1")
-    await asker.ask(stumble, until=2)
-    await asker.ask(stumble, until=9)
-    await asker.ask(snooze)
-    await asker.ask(alone, word="all")
+async def test_a_worker_runs_enqueued_jobs_and_the_ledger_records_their_outcomes(
+    admin: Admin, enqueuer: EnqueueVariant
+) -> None:
+    await enqueuer.ask(thumbnail, image_id="a1")
+    await enqueuer.ask(stumble, until=2)
+    await enqueuer.ask(stumble, until=9)
+    await enqueuer.ask(snooze)
+    await enqueuer.ask(alone, word="all")
     work = JobWork(app.handlers(), Tuning(lease_seconds=30, heartbeat_seconds=5, poll_seconds=0.1, sweep_seconds=1))
     worker_dsn = make_conninfo(admin.info.dsn, user="duly_worker")
     seen: list[tuple[Any, ...]] = []

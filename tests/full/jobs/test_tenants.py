@@ -12,7 +12,7 @@ from tests.support.jobs.actions import ORG, OTHER_ORG, Admin, JobActions
 
 
 @pytest.mark.parametrize("status", ["queued", "running", "succeeded", "failed", "canceled", "dead_letter"])
-async def test_c7_lists_by_status_find_their_index_under_the_policy(
+async def test_c7_listing_by_status_uses_its_index_under_row_security(
     status: str, jobs: JobActions, admin: Admin
 ) -> None:
     admin.execute("insert into ledger.job (org_id, type) select %s, 'work' from generate_series(1, 5000)", [OTHER_ORG])

@@ -43,7 +43,7 @@ def later(ctx: duly.Context) -> None: ...
 FORGOTTEN = {"reportUnusedCoroutine", "unused-coroutine"}
 LINES = PROGRAM.splitlines()
 MARKED = {mark: {n for n, line in enumerate(LINES, 1) if line.endswith(mark)} for mark in ("# forgotten", "# wrong")}
-SAID_BY_MYPY = re.compile(r"^program\.py:(\d+): error: .* \[([a-z-]+)\]$", re.MULTILINE)
+MYPY_MESSAGES = re.compile(r"^program\.py:(\d+): error: .* \[([a-z-]+)\]$", re.MULTILINE)
 
 
 def test_pyright_finds_a_forgotten_await_and_a_wrong_argument(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_mypy_finds_a_forgotten_await_and_a_wrong_argument(tmp_path: Path) -> No
     command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "program.py"]
     environment = {**os.environ, "MYPYPATH": str(ROOT / "src")}
     ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    check([(int(line), rule) for line, rule in SAID_BY_MYPY.findall(ended.stdout)])
+    check([(int(line), rule) for line, rule in MYPY_MESSAGES.findall(ended.stdout)])
 
 
 def check(found: Sequence[tuple[int, str | None]]) -> None:

@@ -14,11 +14,11 @@ from tests.support.processes import PYTHON, Program, plain_environment
 WORKER = (*PYTHON, "-m", "duly", "worker", "--app", "tests.support.shop:app")
 
 
-async def test_children_that_end_badly_are_dead_letters_and_neighbours_do_not_notice(
+async def test_jobs_whose_child_process_dies_become_dead_letters_and_affect_no_other(
     jobs: JobActions, dsn: str
 ) -> None:
-    ways = ["exit", "abort", "memory", "loop"]
-    for how in ways:
+    endings = ["exit", "abort", "memory", "loop"]
+    for how in endings:
         jobs.enqueue("alone", payload={"how": how}, max_attempts=2, backoff_policy="none")
     jobs.enqueue("alone", payload={"how": "well"})
     jobs.enqueue("greet", rows=20)
@@ -36,13 +36,13 @@ async def test_children_that_end_badly_are_dead_letters_and_neighbours_do_not_no
     jobs.verify()
 
 
-async def test_a_burst_behind_a_floor_is_all_done(jobs: JobActions, dsn: str) -> None:
+async def test_a_burst_of_jobs_behind_a_claim_floor_is_performed_completely(jobs: JobActions, dsn: str) -> None:
     payloads = [Jsonb({"name": "a"})] * 500
     jobs.admin.execute("select count(*) from ledger.enqueue_many(%s, 'order', %s)", [ORG, payloads])
     tuning = Tuning(poll_seconds=0.1, slots=20, batch=20)
-    asked = "select count(*) from ledger.job where type = 'order' and finished_at is null"
+    query = "select count(*) from ledger.job where type = 'order' and finished_at is null"
     async with working(dsn, job_work(tuning)):
-        await jobs.until(lambda: jobs.admin.execute(asked).fetchone() == (0,))
+        await jobs.until(lambda: jobs.admin.execute(query).fetchone() == (0,))
     jobs.verify()
 
 
@@ -63,7 +63,7 @@ def test_a_worker_with_an_app_performs_its_jobs(jobs: JobActions) -> None:
     assert jobs.columns("result") == ["hello anna", "alone well"]
 
 
-def test_a_killed_workers_job_comes_back_and_the_log_says_crashed(jobs: JobActions) -> None:
+def test_the_job_of_a_killed_worker_is_queued_again_as_crashed(jobs: JobActions) -> None:
     (job,) = jobs.enqueue("patient", backoff_policy="none")
     with Program(WORKER, environment=environment(jobs.admin.info.dsn)) as worker:
         jobs.wait_until(lambda: jobs.columns("stage") == ["waiting"])
@@ -78,7 +78,7 @@ def test_a_killed_workers_job_comes_back_and_the_log_says_crashed(jobs: JobActio
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "message"),
     [
         ("shop", "module:variable"),
         ("no.such.shop:app", "there is no module 'no'"),
@@ -86,7 +86,7 @@ def test_a_killed_workers_job_comes_back_and_the_log_says_crashed(jobs: JobActio
         ("tests.support.shop:Oops", "not a duly.App"),
     ],
 )
-def test_an_app_that_cannot_be_had_is_refused_with_the_reason(database: str, name: str, words: str) -> None:
+def test_the_worker_command_refuses_an_app_that_cannot_be_imported(database: str, name: str, message: str) -> None:
     with Program((*WORKER[:-1], name), environment=environment(database)) as worker:
         assert worker.finish() == 2
-        assert words in worker.said()
+        assert message in worker.stderr_text()

@@ -31,20 +31,20 @@ OBJECTS = st.dictionaries(STRINGS, VALUES, max_size=5)
 
 
 @given(OBJECTS, st.randoms())
-def test_the_order_in_which_keys_were_written_does_not_matter(value: dict[str, Any], random: Any) -> None:
+def test_the_digest_does_not_depend_on_the_order_of_keys(value: dict[str, Any], random: Any) -> None:
     keys = list(value)
     random.shuffle(keys)
     assert digest({key: value[key] for key in keys}) == digest(value)
 
 
 @given(OBJECTS)
-def test_the_form_of_a_form_read_back_is_the_form(value: dict[str, Any]) -> None:
+def test_canonical_bytes_parsed_and_encoded_again_are_the_same(value: dict[str, Any]) -> None:
     written = canonical_bytes(value)
     assert canonical_bytes(json.loads(written)) == written
 
 
 @given(OBJECTS)
-def test_checking_keeps_the_digest_and_leaves_the_original_alone(value: dict[str, Any]) -> None:
+def test_checked_json_keeps_the_digest_and_does_not_change_its_argument(value: dict[str, Any]) -> None:
     before = copy.deepcopy(value)
     let_in = checked_json(value)
     assert repr(value) == repr(before)
@@ -53,14 +53,14 @@ def test_checking_keeps_the_digest_and_leaves_the_original_alone(value: dict[str
 
 
 @given(OBJECTS)
-def test_the_limit_is_the_size_of_the_canonical_form_to_the_byte(value: dict[str, Any]) -> None:
+def test_the_size_limit_counts_the_bytes_of_the_canonical_form(value: dict[str, Any]) -> None:
     size = len(canonical_bytes(value))
     checked_json(value, max_bytes=size)
     with pytest.raises(InvalidArgument, match=f"limit of {size - 1} bytes"):
         checked_json(value, max_bytes=size - 1)
 
 
-def test_one_small_part_repeated_a_billion_times_is_refused_early() -> None:
+def test_a_small_value_nested_into_billions_of_copies_is_refused_early() -> None:
     value: list[Any] = []
     for _ in range(40):
         value = [value, value]
@@ -69,7 +69,7 @@ def test_one_small_part_repeated_a_billion_times_is_refused_early() -> None:
 
 
 @given(OBJECTS)
-def test_what_was_checked_is_written_quickly_and_the_same(value: dict[str, Any]) -> None:
+def test_the_fast_encoder_of_checked_json_writes_canonical_bytes(value: dict[str, Any]) -> None:
     checked = checked_json(value)
     assert checked_json_bytes(checked) == canonical_bytes(checked)
     assert checked_json_digest(checked) == digest_hex(checked)

@@ -12,7 +12,7 @@ from duly.lease.heartbeat import Heartbeat, RenewedLease
 from duly.lease.operations import Lease
 from tests.fast.lease.test_dropped_answers import SECONDS, Admin, proxy
 from tests.fast.lease.test_heartbeat import beats
-from tests.fast.lease.test_lease import hold, lock, put
+from tests.fast.lease.test_lease import add_rows, claim_rows, lock
 from tests.full.lease.test_heartbeat import expired
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import Shape
@@ -21,7 +21,7 @@ from tests.support.proxy import Proxy
 __all__ = ["proxy"]
 
 
-async def test_a_heartbeat_cut_off_in_silence_gives_leases_up_in_time_and_recovers_with_the_connection(
+async def test_a_heartbeat_without_answers_gives_up_leases_in_time_and_resumes_after_reconnecting(
     shape: Shape, connection: Connection, proxy: Proxy, admin: Admin
 ) -> None:
     seconds, margin = 4.0, 1.5
@@ -29,14 +29,14 @@ async def test_a_heartbeat_cut_off_in_silence_gives_leases_up_in_time_and_recove
         lambda: connect(proxy.address), lease_seconds=seconds, heartbeat_seconds=0.2, margin_seconds=margin
     )
     async with running(heartbeat):
-        put(admin, shape)
-        (old,) = await hold(connection, shape, seconds=seconds)
+        add_rows(admin, shape)
+        (old,) = await claim_rows(connection, shape, seconds=seconds)
         lost, stopped_at = await work_until_cut_off(heartbeat, old, proxy)
         assert lost.valid_until <= stopped_at < lost.valid_until + margin
         assert await expired(connection, shape) == []
         proxy.resume()
-        put(admin, shape)
-        (new,) = await hold(connection, shape, seconds=seconds)
+        add_rows(admin, shape)
+        (new,) = await claim_rows(connection, shape, seconds=seconds)
         async with heartbeat.renewing(new):
             await beats(heartbeat, 2)
             await lock(connection, shape, new)

@@ -10,7 +10,7 @@ from psycopg import sql
 from duly.errors import LeaseLost
 from duly.lease.heartbeat import Heartbeat
 from duly.lease.operations import claim_expired_rows
-from tests.fast.lease.test_heartbeat import Admin, beats, heartbeat, hold, lease_seconds, work_until_stopped
+from tests.fast.lease.test_heartbeat import Admin, beats, claim_rows, heartbeat, lease_seconds, work_until_stopped
 from tests.fast.lease.test_lease import lock
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import Shape
@@ -26,15 +26,15 @@ async def expired(connection: Connection, shape: Shape) -> list[Any]:
     """Claim or sweep what has expired; returns the keys."""
     if not shape.table.can_claim_expired:
         return await shape.sweep(connection)
-    taken = await claim_expired_rows(connection, shape.table, "thief", lease_seconds=SHORT, max_starts=99, limit=99)
-    return [lease.key for lease in taken]
+    claimed = await claim_expired_rows(connection, shape.table, "thief", lease_seconds=SHORT, max_starts=99, limit=99)
+    return [lease.key for lease in claimed]
 
 
 @short_lease
-async def test_a_renewed_lease_outlives_its_duration_many_times(
+async def test_a_lease_that_is_renewed_stays_valid_for_many_times_its_duration(
     shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin
 ) -> None:
-    (lease,) = await hold(connection, admin, shape, lease_seconds=SHORT)
+    (lease,) = await claim_rows(connection, admin, shape, lease_seconds=SHORT)
     began = time.monotonic()
     async with heartbeat.renewing(lease):
         while time.monotonic() - began < 2 * SHORT:
@@ -44,11 +44,11 @@ async def test_a_renewed_lease_outlives_its_duration_many_times(
 
 
 @pytest.mark.parametrize("lease_seconds", [SILENT], ids=["silent"])
-async def test_a_holder_whose_database_is_silent_stops_before_its_lease_ends(
+async def test_a_worker_without_database_answers_stops_before_its_lease_expires(
     shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin, conformance_dsn: str
 ) -> None:
     heartbeat.margin_seconds = MARGIN
-    (lease,) = await hold(connection, admin, shape, lease_seconds=SILENT)
+    (lease,) = await claim_rows(connection, admin, shape, lease_seconds=SILENT)
     with psycopg.connect(conformance_dsn, dbname="postgres", autocommit=True) as outside:
         name = sql.Identifier(admin.info.dbname)
 

@@ -21,7 +21,7 @@ def test_every_file_of_lease_statements_is_held_to_the_conformance_tests() -> No
         assert names in tried, f"{file} has no shape in tests/support/conformance/tables.py"
 
 
-def calls_of(name: str) -> Iterator[ast.Call]:
+def find_calls(name: str) -> Iterator[ast.Call]:
     """Yield every call of this name in our sources."""
     for file in SOURCES.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):

@@ -24,6 +24,6 @@ for child in filter(None, children):
 def test_forked_processes_share_neither_ids_nor_owners() -> None:
     ran = subprocess.run([*PYTHON, "-c", FORKING], env=plain_environment(), capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
-    words = ran.stdout.split()
-    assert len(words) == 2 * (1 + 4 * 100)  # two forks make four processes
-    assert len(set(words)) == len(words)
+    tokens = ran.stdout.split()
+    assert len(tokens) == 2 * (1 + 4 * 100)  # two forks make four processes
+    assert len(set(tokens)) == len(tokens)

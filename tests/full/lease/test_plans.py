@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.fast.lease.test_lease import hold, put
+from tests.fast.lease.test_lease import add_rows, claim_rows
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import Shape
 from tests.support.plans import check_plan
@@ -15,7 +15,7 @@ from tests.support.plans import check_plan
 Admin = psycopg.Connection[Any]
 ROWS = 20_000
 FEWER_ROWS = 5_000  # enough for a scan to be dear, where every row is moved as workers move it
-PLACE = re.compile(r"%\((\w+)\)[sb](?:::(\"?[\w ]+\"?(?:\[\])?))?")
+PARAMETER = re.compile(r"%\((\w+)\)[sb](?:::(\"?[\w ]+\"?(?:\[\])?))?")
 TYPES = {
     "limit": "bigint",
     "max_starts": "bigint",
@@ -43,14 +43,16 @@ CALLS = ("ledger.",)  # what such a function does is held in the tests of its pa
 def plan(admin: Admin, shape: Shape, statement: sql.SQL | sql.Composed) -> str:
     """Return the plan of a prepared statement, as a worker's connection has it."""
     text = statement.as_string(admin).rstrip("; \n")
-    types = TYPES | {name: given for name, given in PLACE.findall(text) if given}
-    names = list(dict.fromkeys(name for name, _ in PLACE.findall(text)))
+    types = TYPES | {name: given for name, given in PARAMETER.findall(text) if given}
+    names = list(dict.fromkeys(name for name, _ in PARAMETER.findall(text)))
     some = f"(select array_agg({shape.table.key}) from (select * from {shape.table} limit 500) as few)"
     array = admin.execute(f"select {some}::text".encode()).fetchone() or ("{}",)
     values = {name: f"array_fill(null::{types[name][:-2]}, array[500])" for name in names if types[name][-1] == "]"}
     values |= {**VALUES, "keys": f"'{array[0]}'", "excluded_keys": f"'{array[0]}'"}
     values["key"] = "'" + array[0].strip("{}").split(",")[0] + "'"
-    numbered = PLACE.sub(lambda place: f"${names.index(place[1]) + 1}" + (f"::{place[2]}" if place[2] else ""), text)
+    numbered = PARAMETER.sub(
+        lambda match: f"${names.index(match[1]) + 1}" + (f"::{match[2]}" if match[2] else ""), text
+    )
     kinds, given = (f"({', '.join(each[name] for name in names)})" if names else "" for each in (types, values))
     admin.execute(f"prepare asked {kinds} as {numbered}".encode())
     lines = admin.execute(f"explain execute asked {given}".encode()).fetchall()
@@ -60,7 +62,7 @@ def plan(admin: Admin, shape: Shape, statement: sql.SQL | sql.Composed) -> str:
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
 def test_no_statement_scans_the_table(shape: Shape, admin: Admin, mode: str) -> None:
-    put(admin, shape, ROWS)
+    add_rows(admin, shape, ROWS)
     admin.execute(sql.SQL("analyze {}").format(sql.Identifier(*shape.table.qualified_name)))
     admin.execute(f"set plan_cache_mode = {mode}".encode())
     check_statements(admin, shape)
@@ -77,11 +79,11 @@ async def test_no_statement_scans_a_table_that_was_analysed_while_idle(
 
 async def fill_and_analyse_while_idle(shape: Shape, connection: Connection, admin: Admin) -> None:
     """Have many rows finished, then analyse, then have many due and many held."""
-    put(admin, shape, FEWER_ROWS)
-    await shape.settle(connection, await hold(connection, shape, limit=FEWER_ROWS))
+    add_rows(admin, shape, FEWER_ROWS)
+    await shape.settle(connection, await claim_rows(connection, shape, limit=FEWER_ROWS))
     admin.execute(sql.SQL("analyze {}").format(sql.Identifier(*shape.table.qualified_name)))
-    put(admin, shape, FEWER_ROWS)
-    await hold(connection, shape, limit=1_000)
+    add_rows(admin, shape, FEWER_ROWS)
+    await claim_rows(connection, shape, limit=1_000)
 
 
 def check_statements(admin: Admin, shape: Shape) -> None:

@@ -6,17 +6,17 @@ import psycopg
 import pytest
 
 from duly.lease.state_machine import ILLEGAL_MOVE
-from tests.fast.lease.test_state_machine import Admin, bring, move, statement
+from tests.fast.lease.test_state_machine import Admin, bring_to_state, move, statement
 from tests.support.conformance.tables import Shape
 
 
-def test_every_pair_of_states_is_allowed_or_refused_as_declared(shape: Shape, admin: Admin) -> None:
+def test_every_transition_is_allowed_or_refused_as_declared(shape: Shape, admin: Admin) -> None:
     machine = shape.machine
     for before, after in itertools.product(machine.states(), repeat=2):
         if before == after:
             continue
         admin.execute(statement("truncate {table}", shape))
-        bring(admin, shape, before)
+        bring_to_state(admin, shape, before)
         if machine.allows(before, after):
             move(admin, shape, after)
         else:

@@ -6,7 +6,7 @@ import pytest
 
 from duly.outbox.channel import OutcomeUnknown, UncertainPolicy
 from duly.outbox.channels.apprise import AppriseChannel
-from tests.fast.outbox.test_apprise import at, came, channel, message
+from tests.fast.outbox.test_apprise import at, channel, message, received_mail
 from tests.support.actions import working
 from tests.support.outbox.actions import MessageActions, send_work
 from tests.support.outbox.receiver import Receiver
@@ -14,7 +14,9 @@ from tests.support.outbox.receiver import Receiver
 __all__ = ["channel"]
 
 
-async def test_a_service_that_does_not_respond_is_uncertain_and_its_thread_ends(receiver: Receiver) -> None:
+async def test_an_apprise_service_without_a_response_raises_outcome_unknown_and_frees_its_thread(
+    receiver: Receiver,
+) -> None:
     channel = AppriseChannel(seconds=20, allow_private=True)
     await channel.send(message(at(receiver, "json")))  # imports the library, which takes its time on a busy machine
     receiver.gate.clear()
@@ -25,14 +27,14 @@ async def test_a_service_that_does_not_respond_is_uncertain_and_its_thread_ends(
     assert channel.uncertain_policy is UncertainPolicy.MANUAL
 
 
-async def test_a_service_that_drips_is_cut_off(receiver: Receiver) -> None:
+async def test_an_apprise_service_that_responds_slowly_is_cut_off(receiver: Receiver) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
-            while (await came(reader)) != b"":  # until the other side is gone
+            while (await received_mail(reader)) != b"":  # until the other side is gone
                 writer.write(b" ")
                 await writer.drain()
         except ConnectionError:
@@ -52,7 +54,7 @@ async def test_a_service_that_drips_is_cut_off(receiver: Receiver) -> None:
         await asyncio.to_thread(channel.threads.shutdown, wait=True)
 
 
-async def test_what_was_cut_off_is_uncertain_and_waits_for_a_person(
+async def test_an_apprise_message_that_timed_out_is_uncertain_and_not_resent(
     messages: MessageActions, dsn: str, receiver: Receiver
 ) -> None:
     messages.add_user("anna")

@@ -34,7 +34,7 @@ def wait_until_sent(messages: MessageActions) -> None:
         messages.admin.execute("select pg_sleep(0.05)")
 
 
-def test_two_senders_that_are_killed_lose_nothing_and_repeat_only_what_is_known(
+def test_killed_senders_lose_no_message_and_repeat_only_recorded_attempts(
     messages: MessageActions, admin: Admin, dsn: str, receiver: Receiver
 ) -> None:
     for nth in range(PEOPLE):

@@ -17,7 +17,7 @@ from tests.support.actions import Admin
         ("status = 'sending', lease_owner = 'me'", "ck_outbox__lease"),
     ],
 )
-def test_a_state_comes_with_what_belongs_to_it(change: LiteralString, constraint: str, admin: Admin) -> None:
+def test_a_message_state_requires_its_columns(change: LiteralString, constraint: str, admin: Admin) -> None:
     create_message(admin)
     with pytest.raises(psycopg.errors.CheckViolation, match=constraint):
         admin.execute("update duly.outbox set " + change)

@@ -28,7 +28,7 @@ SENDING = ("resend_uncertain",)  # beside the statements of the lease
 
 
 @pytest.mark.parametrize("table", ["outbox", "notification"])
-async def test_sending_scans_no_table_that_was_analysed_while_idle(
+async def test_no_sending_statement_scans_a_table_that_was_analysed_while_idle(
     table: str, shape: MessageShape, connection: Connection, admin: Admin
 ) -> None:
     messages = MESSAGE if table == "outbox" else shape

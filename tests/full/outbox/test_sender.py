@@ -14,7 +14,7 @@ from tests.support.outbox.actions import TUNING, Admin, MessageActions, Scripted
 # Order ----------------------------------------------------------------------------------------------------------------
 
 
-async def test_one_recipients_messages_go_out_in_their_order(messages: MessageActions, dsn: str) -> None:
+async def test_messages_of_one_recipient_are_sent_in_order(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
     words = [f"{nth:02}" for nth in range(40)]
     for word in words:
@@ -26,7 +26,7 @@ async def test_one_recipients_messages_go_out_in_their_order(messages: MessageAc
     assert [word for word in channel.words() if word.startswith("bo")] == [f"bo {word}" for word in words]
 
 
-async def test_two_senders_keep_the_order_too(messages: MessageActions, dsn: str) -> None:
+async def test_two_senders_keep_the_order_of_each_recipient(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
     for nth in range(60):
         messages.create(f"{nth:02}", to=f"user{nth % 3}")
@@ -38,7 +38,7 @@ async def test_two_senders_keep_the_order_too(messages: MessageActions, dsn: str
     assert len(channel.tries) == 60
 
 
-def test_the_claim_and_the_sweep_find_their_indexes(admin: Admin) -> None:
+def test_message_claim_sweep_and_resend_use_their_indexes(admin: Admin) -> None:
     admin.execute(
         "insert into duly.outbox (channel, recipient, kind, payload) select 'mail', 'user' || n, 'alert', '{}'"
         " from generate_series(1, 20000) as n"

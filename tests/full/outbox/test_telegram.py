@@ -12,7 +12,9 @@ from tests.support.outbox.actions import MessageActions, send_work
 __all__ = ["channel"]
 
 
-async def test_an_answer_that_never_comes_leaves_it_unknown(channel: Telegram, telegram: FakeTelegram) -> None:
+async def test_a_telegram_send_without_a_response_raises_outcome_unknown(
+    channel: Telegram, telegram: FakeTelegram
+) -> None:
     anna = telegram.person(42)
     telegram.hanging_methods.add("sendMessage")
     channel.seconds = 0.5
@@ -21,7 +23,7 @@ async def test_an_answer_that_never_comes_leaves_it_unknown(channel: Telegram, t
     assert anna.texts() == ["Rent"]
 
 
-async def test_what_was_sent_and_never_answered_is_uncertain_and_is_not_sent_again(
+async def test_a_telegram_message_without_a_response_is_uncertain_and_not_resent(
     messages: MessageActions, dsn: str, telegram: FakeTelegram
 ) -> None:
     messages.add_user()

@@ -14,7 +14,7 @@ __all__ = ["webhook"]
 # With the sender ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_message_goes_out_by_webhook(
+async def test_a_message_is_delivered_by_webhook(
     messages: MessageActions, dsn: str, receiver: Receiver, webhook: WebhookChannel
 ) -> None:
     messages.add_webhook("anna", receiver.url)

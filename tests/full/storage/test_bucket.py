@@ -7,7 +7,7 @@ import pytest
 
 from duly.errors import DulyError, Misconfigured, Unavailable
 from duly.storage import bucket, open_object_store
-from tests.fast.storage.test_bucket import KEY, answering, every_refusal
+from tests.fast.storage.test_bucket import KEY, all_errors, answering
 from tests.support.storage.s3_server import S3Server
 
 ANSWERS = [
@@ -31,35 +31,35 @@ ANSWERS = [
 
 
 @pytest.fixture
-def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store is silent after a moment."""
     monkeypatch.setattr(bucket, "REQUEST_SECONDS", 0.3)
     monkeypatch.setattr(bucket, "MAX_RETRIES", 1)
 
 
-async def test_a_store_that_does_not_run_is_unavailable_soon(s3_server: S3Server) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound, and not listening
-        endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"
+async def test_an_object_store_that_is_down_is_unavailable_within_a_minute(s3_server: S3Server) -> None:
+    with socket.socket() as bound_socket:
+        bound_socket.bind(("127.0.0.1", 0))  # bound, and not listening
+        endpoint = f"http://127.0.0.1:{bound_socket.getsockname()[1]}"
         began = time.monotonic()
-        for refused in await every_refusal(open_object_store(s3_server.settings(R2_ENDPOINT_URL=endpoint))):
+        for refused in await all_errors(open_object_store(s3_server.settings(R2_ENDPOINT_URL=endpoint))):
             assert isinstance(refused, Unavailable)
             assert endpoint in str(refused)
             assert "R2_ENDPOINT_URL" in str(refused)
     assert time.monotonic() - began < 60  # five verbs, each with all its retries
 
 
-@pytest.mark.usefixtures("in_a_hurry")
-async def test_a_store_that_takes_the_call_and_says_nothing_is_unavailable(s3_server: S3Server) -> None:
+@pytest.mark.usefixtures("short_retries")
+async def test_an_object_store_that_accepts_and_does_not_answer_is_unavailable(s3_server: S3Server) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        for refused in await every_refusal(open_object_store(s3_server.settings(R2_ENDPOINT_URL=endpoint))):
+        for refused in await all_errors(open_object_store(s3_server.settings(R2_ENDPOINT_URL=endpoint))):
             assert isinstance(refused, Unavailable)
 
 
-@pytest.mark.usefixtures("in_a_hurry")
+@pytest.mark.usefixtures("short_retries")
 @pytest.mark.parametrize(("status", "code", "expected", "named"), ANSWERS)
-async def test_errors_of_the_store_name_the_fix(
+async def test_object_store_errors_name_the_setting_to_fix(
     s3_server: S3Server, status: int, code: str, expected: type[DulyError], named: str
 ) -> None:
     with answering(status, code) as endpoint:

@@ -12,7 +12,7 @@ TOO_LONG = ["x" * (MAX_PART_LENGTH + 1), "x/" * (MAX_NAME_LENGTH // 2) + "x"]
 
 
 @pytest.mark.parametrize("name", [*BAD_PATHS, *BAD_LETTERS, *TOO_LONG])
-async def test_a_name_that_is_none_of_ours_is_refused(objects: ObjectStore, name: str) -> None:
+async def test_an_invalid_object_name_is_refused(objects: ObjectStore, name: str) -> None:
     for refused in (
         objects.put(name, b""),
         objects.get(name, 1),

@@ -15,7 +15,7 @@ from tests.support.proxy import Proxy
 __all__ = ["client", "proxy"]
 
 
-def test_what_nobody_breaks_passes_unchanged(proxy: Proxy, client: psycopg.Connection[Any], database: str) -> None:
+def test_the_proxy_passes_traffic_unchanged(proxy: Proxy, client: psycopg.Connection[Any], database: str) -> None:
     for nth in range(10):  # often enough to be prepared
         write(client, str(nth) * 100_000)
     assert [text[0] for text in notes(database)] == [str(nth) for nth in range(10)]
@@ -25,7 +25,7 @@ def test_what_nobody_breaks_passes_unchanged(proxy: Proxy, client: psycopg.Conne
     assert (proxy.connections, proxy.connections_cut) == (1, 0)
 
 
-def test_cut_after_lets_the_request_through_and_its_answer_not(
+def test_cut_after_passes_the_request_and_drops_its_answer(
     proxy: Proxy, client: psycopg.Connection[Any], database: str
 ) -> None:
     write(client, "before")
@@ -36,7 +36,7 @@ def test_cut_after_lets_the_request_through_and_its_answer_not(
     assert proxy.connections_cut == 1
 
 
-def test_cut_after_write_waits_for_a_commit_of_something_written(
+def test_cut_after_write_waits_for_a_commit_that_wrote_rows(
     proxy: Proxy, client: psycopg.Connection[Any], database: str
 ) -> None:
     for nth in range(8):  # often enough to be prepared
@@ -52,7 +52,7 @@ def test_cut_after_write_waits_for_a_commit_of_something_written(
     assert proxy.connections_cut == 1
 
 
-def test_cut_after_write_takes_a_lone_statement_for_its_own_commit(
+def test_cut_after_write_treats_an_autocommitted_statement_as_a_commit(
     proxy: Proxy, client: psycopg.Connection[Any], database: str
 ) -> None:
     for nth in range(8):
@@ -64,7 +64,7 @@ def test_cut_after_write_takes_a_lone_statement_for_its_own_commit(
     assert "unheard of" in notes(database)
 
 
-def test_cut_after_write_lets_pass_what_wrote_nothing(
+def test_cut_after_write_passes_commits_that_wrote_nothing(
     proxy: Proxy, client: psycopg.Connection[Any], database: str
 ) -> None:
     for nth in range(8):
@@ -88,7 +88,7 @@ def test_cut_after_write_lets_pass_what_wrote_nothing(
     assert notes(database) == [*map(str, range(8)), "unheard of"]
 
 
-def test_cut_after_write_believes_a_function_that_says_whether_it_made_something(
+def test_cut_after_write_reads_is_new_from_the_result_of_a_function(
     proxy: Proxy, client: psycopg.Connection[Any], database: str
 ) -> None:
     client.execute("create unique index on note (text)")
@@ -105,9 +105,7 @@ def test_cut_after_write_believes_a_function_that_says_whether_it_made_something
     assert notes(database) == ["there", "unheard of"]
 
 
-def test_cut_before_does_not_let_the_request_through(
-    proxy: Proxy, client: psycopg.Connection[Any], database: str
-) -> None:
+def test_cut_before_drops_the_request(proxy: Proxy, client: psycopg.Connection[Any], database: str) -> None:
     write(client, "before")
     proxy.cut_before(b"insert into note")
     with pytest.raises(psycopg.OperationalError):
@@ -116,7 +114,7 @@ def test_cut_before_does_not_let_the_request_through(
     assert proxy.connections_cut == 1
 
 
-def test_a_trap_is_for_one_request_and_for_its_connection_alone(
+def test_a_cut_affects_one_request_and_only_its_connection(
     proxy: Proxy, client: psycopg.Connection[Any], database: str
 ) -> None:
     with psycopg.connect(proxy.address, autocommit=True) as other:
@@ -136,7 +134,7 @@ def test_cut_ends_every_connection(proxy: Proxy, client: psycopg.Connection[Any]
     assert (proxy.connections, proxy.connections_cut) == (2, 2)
 
 
-async def test_frozen_bytes_arrive_when_the_wire_thaws(proxy: Proxy, database: str) -> None:
+async def test_frozen_traffic_is_delivered_after_resume(proxy: Proxy, database: str) -> None:
     async with await connect(proxy.address) as client:
         proxy.freeze()
         writing = asyncio.create_task(client.execute("insert into note values ('late')"))
@@ -150,7 +148,7 @@ async def test_frozen_bytes_arrive_when_the_wire_thaws(proxy: Proxy, database: s
     assert notes(database) == ["late"]
 
 
-def test_a_frozen_wire_hides_that_its_client_has_gone(proxy: Proxy, database: str) -> None:
+def test_a_frozen_connection_hides_that_its_client_closed(proxy: Proxy, database: str) -> None:
     client = psycopg.connect(proxy.address, autocommit=True, application_name="gone")
     proxy.freeze()
     client.close()

@@ -34,7 +34,7 @@ class Pool(WorkerPool):
     module = "tests.full.support.test_worker_pool"
 
 
-def test_a_wait_for_a_worker_that_is_gone_fails_at_once_with_what_it_wrote() -> None:
+def test_waiting_for_a_line_of_a_dead_worker_fails_at_once_with_its_output() -> None:
     with Pool("no database") as pool:
         pid = pool.start("fail")
         with pytest.raises(AssertionError, match="ZeroDivisionError: as it was told to"):
@@ -42,7 +42,7 @@ def test_a_wait_for_a_worker_that_is_gone_fails_at_once_with_what_it_wrote() -> 
         assert pool.exit_status(pid) != 0
 
 
-def test_how_a_worker_ended_is_known() -> None:
+def test_the_pool_knows_the_exit_status_of_every_worker() -> None:
     with Pool("no database") as pool:
         ended, killed = pool.start("end"), pool.start("wait")
         assert pool.exit_status(ended) == 0
@@ -53,7 +53,7 @@ def test_how_a_worker_ended_is_known() -> None:
         assert pool.running == []
 
 
-def test_the_lines_of_many_workers_stay_whole() -> None:
+def test_lines_of_several_workers_are_not_mixed() -> None:
     with Pool("no database") as pool:
         pids = [pool.start("talk") for _ in range(6)]
         for pid in pids:

@@ -28,7 +28,7 @@ CLOSED = {
 
 
 @pytest.mark.parametrize("language", LABELS)
-async def test_a_reminder_has_buttons_in_the_persons_language_and_becomes_the_receipt(
+async def test_a_reminder_has_buttons_in_the_users_language_and_is_edited_into_the_receipt(
     language: str, env: BotTestEnvironment
 ) -> None:
     anna = env.telegram.person(42, language)
@@ -48,7 +48,9 @@ async def test_a_reminder_has_buttons_in_the_persons_language_and_becomes_the_re
     ("label", "action", "status"),
     [("Skip", "skip", "skipped"), ("In 1 hour", "snooze", "snoozed"), ("Cancel this one", "cancel", "cancelled")],
 )
-async def test_every_button_does_what_it_says(label: str, action: str, status: str, env: BotTestEnvironment) -> None:
+async def test_every_button_records_its_action_and_status(
+    label: str, action: str, status: str, env: BotTestEnvironment
+) -> None:
     anna = env.telegram.person()
     message = await env.remind(anna)
     async with env.listening():
@@ -59,7 +61,7 @@ async def test_every_button_does_what_it_says(label: str, action: str, status: s
     assert env.booked() == []
 
 
-async def test_a_second_tap_does_nothing_more_and_is_answered_too(env: BotTestEnvironment) -> None:
+async def test_a_repeated_tap_is_answered_and_has_no_further_effect(env: BotTestEnvironment) -> None:
     anna = env.telegram.person()
     message = await env.remind(anna)
     first, second = (anna.press(message, "Done") for _ in range(2))
@@ -70,7 +72,7 @@ async def test_a_second_tap_does_nothing_more_and_is_answered_too(env: BotTestEn
     assert env.booked() == ["9.99 EUR"]
 
 
-async def test_another_answer_after_the_first_is_refused_with_the_first_receipt(env: BotTestEnvironment) -> None:
+async def test_a_different_answer_after_the_first_is_refused_with_the_first_receipt(env: BotTestEnvironment) -> None:
     anna = env.telegram.person()
     message = await env.remind(anna)
     async with env.listening():
@@ -82,7 +84,7 @@ async def test_another_answer_after_the_first_is_refused_with_the_first_receipt(
     assert env.answers() == ["complete"]
 
 
-async def test_a_run_that_was_answered_elsewhere_explains_itself_and_its_message_is_rewritten(
+async def test_a_tap_on_a_run_answered_elsewhere_shows_the_answer_and_edits_the_message(
     env: BotTestEnvironment,
 ) -> None:
     anna = env.telegram.person()
@@ -96,7 +98,7 @@ async def test_a_run_that_was_answered_elsewhere_explains_itself_and_its_message
 
 
 @pytest.mark.parametrize("language", CLOSED)
-async def test_a_run_that_is_over_without_an_answer_says_why_in_the_persons_language(
+async def test_a_tap_on_a_closed_run_explains_why_it_closed_in_the_users_language(
     language: str, env: BotTestEnvironment
 ) -> None:
     anna = env.telegram.person(42, language)
@@ -105,13 +107,13 @@ async def test_a_run_that_is_over_without_an_answer_says_why_in_the_persons_lang
     async with env.listening():
         late = anna.press(message, LABELS[language][0])
         await env.wait(lambda: anna.texts() != [message["text"]])
-    told, shown = CLOSED[language]
-    assert late.answered == [told]
+    expected_answer, shown = CLOSED[language]
+    assert late.answered == [expected_answer]
     assert anna.texts()[0].endswith(shown)
     assert env.answers() == []
 
 
-async def test_an_old_message_about_a_run_that_came_back_still_answers_it_and_both_become_receipts(
+async def test_an_old_reminder_of_a_snoozed_run_still_answers_it_and_both_become_receipts(
     env: BotTestEnvironment,
 ) -> None:
     anna = env.telegram.person()
@@ -126,7 +128,7 @@ async def test_an_old_message_about_a_run_that_came_back_still_answers_it_and_bo
     assert all("reply_markup" not in message for message in anna.messages())
 
 
-async def test_a_second_tap_on_an_old_snooze_leaves_the_newer_reminder_its_buttons(env: BotTestEnvironment) -> None:
+async def test_a_second_tap_on_an_old_snooze_keeps_the_buttons_of_the_newer_reminder(env: BotTestEnvironment) -> None:
     anna = env.telegram.person()
     old = await env.remind(anna)
     async with env.listening():
@@ -139,7 +141,7 @@ async def test_a_second_tap_on_an_old_snooze_leaves_the_newer_reminder_its_butto
     assert env.schedules.runs("status") == ["sent"]
 
 
-async def test_a_second_tap_on_an_old_snooze_leaves_the_receipt_of_the_answer(env: BotTestEnvironment) -> None:
+async def test_a_second_tap_on_an_old_snooze_keeps_the_receipt_of_the_answer(env: BotTestEnvironment) -> None:
     anna = env.telegram.person()
     message = await env.remind(anna)
     async with env.listening():
@@ -152,7 +154,7 @@ async def test_a_second_tap_on_an_old_snooze_leaves_the_receipt_of_the_answer(en
     assert env.answers() == ["snooze", "complete"]
 
 
-async def test_of_two_snoozes_the_later_one_counts_whichever_is_tapped_again(env: BotTestEnvironment) -> None:
+async def test_a_repeated_tap_on_an_earlier_snooze_keeps_the_later_snooze(env: BotTestEnvironment) -> None:
     anna = env.telegram.person()
     message = await env.remind(anna)
     async with env.listening():
@@ -164,7 +166,7 @@ async def test_of_two_snoozes_the_later_one_counts_whichever_is_tapped_again(env
     assert anna.texts()[0].endswith(again.answered[0])
 
 
-async def test_a_button_from_another_chat_does_nothing_and_says_so(env: BotTestEnvironment) -> None:
+async def test_a_button_forged_or_pressed_in_another_chat_is_refused(env: BotTestEnvironment) -> None:
     anna, ben = env.telegram.person(42), env.telegram.person(43)
     message = await env.remind(anna)
     env.schedules.add_user("ben", telegram_id=43)
@@ -180,7 +182,7 @@ async def test_a_button_from_another_chat_does_nothing_and_says_so(env: BotTestE
     assert env.answers() == []
 
 
-async def test_a_tap_that_is_too_old_to_be_answered_counts_all_the_same(env: BotTestEnvironment) -> None:
+async def test_a_tap_whose_callback_query_expired_still_answers_the_run(env: BotTestEnvironment) -> None:
     anna = env.telegram.person()
     message = await env.remind(anna)
     query = anna.press(message, "Done")
@@ -191,7 +193,7 @@ async def test_a_tap_that_is_too_old_to_be_answered_counts_all_the_same(env: Bot
     assert env.answers() == ["complete"]
 
 
-async def test_being_told_to_wait_while_rewriting_ends_in_the_receipt(env: BotTestEnvironment) -> None:
+async def test_a_rate_limited_edit_is_retried_until_the_receipt_is_shown(env: BotTestEnvironment) -> None:
     anna = env.telegram.person()
     message = await env.remind(anna)
     env.telegram.rate_limit(1, "editMessageText")
@@ -203,7 +205,7 @@ async def test_being_told_to_wait_while_rewriting_ends_in_the_receipt(env: BotTe
     assert env.telegram.waiting() == []
 
 
-async def test_who_blocks_the_bot_after_a_tap_is_answered_and_nothing_waits(env: BotTestEnvironment) -> None:
+async def test_a_tap_by_a_user_who_then_blocks_the_bot_is_recorded_and_not_retried(env: BotTestEnvironment) -> None:
     anna = env.telegram.person()
     message = await env.remind(anna)
     anna.press(message, "Done")

@@ -6,14 +6,14 @@ from duly.errors import Misconfigured, Unavailable
 from duly.storage.directory import Directory
 from duly.telegram.dispatcher import MAX_FAILURES
 from tests.fast.telegram.test_captures import PNG
-from tests.support.deadly import die_of
+from tests.support.crashing_decoder import crash
 from tests.support.storage.pictures import gradient, png_with_header, written
 from tests.support.telegram.environment import BotTestEnvironment
 
 JPEG = written(gradient())
 
 
-async def test_a_session_takes_screenshots_until_it_is_done(env: BotTestEnvironment) -> None:
+async def test_a_capture_session_accepts_screenshots_until_done(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     async with env.listening():
         anna.send_text("/start_session")
@@ -34,7 +34,7 @@ async def test_a_session_takes_screenshots_until_it_is_done(env: BotTestEnvironm
         assert await env.objects.exists(key)
 
 
-async def test_a_screenshot_alone_is_a_session_of_its_own_closed_at_once(env: BotTestEnvironment) -> None:
+async def test_a_screenshot_outside_a_session_becomes_its_own_closed_session(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     async with env.listening():
         anna.send_file(PNG)
@@ -44,7 +44,7 @@ async def test_a_screenshot_alone_is_a_session_of_its_own_closed_at_once(env: Bo
     assert env.sessions() == [(True, 1), (True, 1)]
 
 
-async def test_screenshots_that_were_sent_together_share_a_session(env: BotTestEnvironment) -> None:
+async def test_screenshots_of_one_media_group_share_a_session(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     async with env.listening():
         for _ in range(3):
@@ -54,7 +54,7 @@ async def test_screenshots_that_were_sent_together_share_a_session(env: BotTestE
     assert env.sessions() == [(True, 3)]
 
 
-async def test_a_session_of_screenshots_sent_together_takes_no_other(env: BotTestEnvironment) -> None:
+async def test_the_session_of_a_media_group_accepts_no_other_screenshot(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     async with env.listening():
         anna.send_file(PNG, media_group_id="77")
@@ -83,7 +83,7 @@ async def test_a_session_of_screenshots_sent_together_takes_no_other(env: BotTes
     ],
     ids=["pdf", "gif", "half", "fake", "bomb", "empty"],
 )
-async def test_what_is_no_picture_of_ours_is_refused_with_what_would_do(
+async def test_a_file_that_is_no_supported_image_is_refused_with_the_supported_formats(
     data: bytes, name: str, mime: str, env: BotTestEnvironment
 ) -> None:
     anna = env.telegram.person(42)
@@ -95,7 +95,7 @@ async def test_what_is_no_picture_of_ours_is_refused_with_what_would_do(
     assert env.telegram.waiting() == []
 
 
-async def test_a_picture_under_a_foreign_name_is_known_by_its_bytes(env: BotTestEnvironment) -> None:
+async def test_an_image_is_recognised_by_its_bytes_and_not_its_name(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     async with env.listening():
         anna.send_file(PNG, "day.bin", "application/octet-stream")
@@ -103,7 +103,7 @@ async def test_a_picture_under_a_foreign_name_is_known_by_its_bytes(env: BotTest
     assert env.sessions() == [(True, 1)]
 
 
-async def test_a_file_that_telegram_does_not_give_is_waited_for_and_taps_go_on_meanwhile(
+async def test_a_file_download_is_retried_while_taps_are_still_processed(
     env: BotTestEnvironment,
 ) -> None:
     anna = env.telegram.person(42)
@@ -121,7 +121,7 @@ async def test_a_file_that_telegram_does_not_give_is_waited_for_and_taps_go_on_m
     assert env.sessions() == [(True, 1)]
 
 
-async def test_however_often_a_file_is_tried_it_was_sent_once_and_is_never_too_much(env: BotTestEnvironment) -> None:
+async def test_retries_of_a_file_download_do_not_count_towards_the_rate_limit(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     env.telegram.is_file_server_down = True
     async with env.listening() as poller:
@@ -134,7 +134,7 @@ async def test_however_often_a_file_is_tried_it_was_sent_once_and_is_never_too_m
     assert env.sessions() == [(True, 1)]
 
 
-async def test_a_screenshot_that_cannot_be_kept_is_waited_for(
+async def test_storing_a_screenshot_is_retried_until_the_object_store_works(
     env: BotTestEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     anna = env.telegram.person(42)
@@ -153,7 +153,7 @@ async def test_a_screenshot_that_cannot_be_kept_is_waited_for(
     assert env.sessions() == [(True, 1)]
 
 
-async def test_a_file_that_never_comes_is_told_to_its_person_in_their_language(env: BotTestEnvironment) -> None:
+async def test_a_file_that_cannot_be_downloaded_is_reported_in_the_users_language(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42, "en")
     env.schedules.add_user("anna", telegram_id=42, language="sv")
     env.telegram.is_file_server_down = True
@@ -167,11 +167,11 @@ async def test_a_file_that_never_comes_is_told_to_its_person_in_their_language(e
     assert env.sessions() == []
 
 
-async def test_a_picture_that_kills_whoever_decodes_it_is_refused_and_the_bot_goes_on(
+async def test_an_image_that_crashes_the_decoder_is_refused_and_the_bot_continues(
     env: BotTestEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     anna = env.telegram.person(42)
-    monkeypatch.setattr("duly.telegram.captures.clean_screenshot", die_of)
+    monkeypatch.setattr("duly.telegram.captures.clean_screenshot", crash)
     async with env.listening():
         anna.send_file(PNG)
         await env.wait(anna.texts)
@@ -184,7 +184,7 @@ async def test_a_picture_that_kills_whoever_decodes_it_is_refused_and_the_bot_go
     assert env.sessions() == [(True, 1)]
 
 
-async def test_a_session_takes_fifty_and_says_so(env: BotTestEnvironment) -> None:
+async def test_a_capture_session_accepts_fifty_images_and_refuses_more(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     async with env.listening():
         anna.send_text("/start_session")
@@ -199,7 +199,7 @@ async def test_a_session_takes_fifty_and_says_so(env: BotTestEnvironment) -> Non
     assert env.sessions() == [(False, 50)]
 
 
-async def test_everything_that_comes_again_in_the_same_order_changes_nothing(env: BotTestEnvironment) -> None:
+async def test_replaying_a_batch_of_updates_in_order_changes_nothing(env: BotTestEnvironment) -> None:
     """Repeat a full batch of processed updates, as after a crash."""
     anna = env.telegram.person(42)
     batch = [

@@ -27,7 +27,7 @@ select 42, %s, %s, id from session
 """
 
 
-async def test_upcoming_lists_open_runs_and_next_firings_by_the_persons_clock(env: BotTestEnvironment) -> None:
+async def test_upcoming_lists_open_runs_and_next_firings_in_the_users_time_zone(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     await env.remind(anna)
     async with env.listening():
@@ -48,8 +48,8 @@ async def test_upcoming_says_when_nothing_is_coming(env: BotTestEnvironment) -> 
     assert anna.texts() == ["没有即将到期的事项。"]
 
 
-@pytest.mark.lawless  # a day without its events
-async def test_today_is_the_persons_own_day_with_its_schedule_and_its_reminders(env: BotTestEnvironment) -> None:
+@pytest.mark.breaks_invariants  # a day without its events
+async def test_today_shows_the_shifts_and_reminders_of_the_day_in_the_users_time_zone(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     env.schedules.add_user("anna", telegram_id=42, zone=FAR)
     env.schedules.set_clock("2031-11-16T12:00:00+00:00")
@@ -73,7 +73,7 @@ async def test_today_is_the_persons_own_day_with_its_schedule_and_its_reminders(
     ]
 
 
-async def test_today_says_when_nothing_is_known_of_the_day(env: BotTestEnvironment) -> None:
+async def test_today_says_when_no_schedule_is_known_for_the_day(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42, "sv")
     async with env.listening():
         anna.send_text("/today")

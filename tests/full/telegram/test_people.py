@@ -4,7 +4,7 @@ from tests.fast.telegram.test_people import people
 from tests.support.telegram.environment import BotTestEnvironment
 
 
-async def test_whoever_writes_for_the_first_time_becomes_a_person_in_their_language(env: BotTestEnvironment) -> None:
+async def test_the_first_message_of_a_telegram_user_creates_a_user_in_their_language(env: BotTestEnvironment) -> None:
     lin = env.telegram.person(42, "zh-hans")
     async with env.listening():
         lin.send_text("/start")

@@ -11,7 +11,7 @@ from tests.support.bot_api import ApiError, Json, ProxyResponse
 from tests.support.telegram.environment import BotTestEnvironment
 
 
-async def test_an_update_is_confirmed_after_it_was_taken_and_not_before(env: BotTestEnvironment) -> None:
+async def test_an_update_is_confirmed_only_after_it_was_processed(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     env.telegram.plan_errors(502, "Bad Gateway", "sendMessage")
     async with env.listening():
@@ -19,15 +19,15 @@ async def test_an_update_is_confirmed_after_it_was_taken_and_not_before(env: Bot
         await env.wait(anna.texts)
         await env.wait(lambda: not env.telegram.waiting())
     calls = [call for call in env.telegram.calls if call.method in ("sendMessage", "getUpdates")]
-    said = [nth for nth, call in enumerate(calls) if call.method == "sendMessage"]
+    send_calls = [nth for nth, call in enumerate(calls) if call.method == "sendMessage"]
     offsets = [int(call.given.get("offset", 0)) for call in calls]
-    assert [calls[nth].status for nth in said] == [502, 200]
-    assert all(offset <= first for offset in offsets[: said[-1]])
+    assert [calls[nth].status for nth in send_calls] == [502, 200]
+    assert all(offset <= first for offset in offsets[: send_calls[-1]])
     assert offsets[-1] == first + 1
     assert len(anna.texts()) == 1
 
 
-async def test_one_persons_trouble_holds_up_no_other_and_keeps_their_own_order(
+async def test_a_failing_update_delays_no_other_chat_and_keeps_the_order_of_its_own(
     env: BotTestEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     anna, ben = env.telegram.person(42), env.telegram.person(43)
@@ -52,24 +52,24 @@ async def test_one_persons_trouble_holds_up_no_other_and_keeps_their_own_order(
     assert len(ben.texts()) == 1  # what was done is not done again because of somebody else
 
 
-async def test_more_than_a_window_of_others_is_served_while_one_waits(env: BotTestEnvironment) -> None:
+async def test_more_than_one_batch_of_other_updates_is_processed_while_one_waits(env: BotTestEnvironment) -> None:
     """Telegram returns 100 updates from the first unconfirmed one."""
     anna, others = env.telegram.person(42), [env.telegram.person(100 + nth) for nth in range(5)]
     message = await env.remind(anna)
     env.telegram.chat_errors[42] = ApiError(500, "Internal Server Error")
     anna.press(message, "Done")
-    asked = 2 * MAX_UPDATES + 10
+    sent_count = 2 * MAX_UPDATES + 10
     async with env.listening() as poller:
         poller.crowded_retry_seconds = 1.0
-        for nth in range(asked):
+        for nth in range(sent_count):
             others[nth % 5].send_text("/help")
-        await env.wait(lambda: sum(len(each.texts()) for each in others) == asked)
+        await env.wait(lambda: sum(len(each.texts()) for each in others) == sent_count)
         await env.wait(lambda: not env.telegram.waiting())
     assert env.answers() == ["complete"]  # though it could not be said
     assert env.booked() == ["9.99 EUR"]
 
 
-async def test_one_chat_that_telegram_wants_us_to_leave_alone_delays_nobody(env: BotTestEnvironment) -> None:
+async def test_a_rate_limited_chat_delays_no_other_chat(env: BotTestEnvironment) -> None:
     anna, ben = env.telegram.person(42), env.telegram.person(43)
     env.telegram.chat_errors[42] = ApiError(429, "Too Many Requests: retry after 15", retry_after=15)
     async with env.listening():
@@ -83,7 +83,7 @@ async def test_one_chat_that_telegram_wants_us_to_leave_alone_delays_nobody(env:
     assert env.telegram.waiting()[0] == hers["update_id"]  # and comes again
 
 
-async def test_two_pollers_are_told_and_no_update_is_lost(
+async def test_two_pollers_are_reported_and_lose_no_update(
     env: BotTestEnvironment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     anna = env.telegram.person(42)
@@ -95,7 +95,7 @@ async def test_two_pollers_are_told_and_no_update_is_lost(
     assert "telegram.polling_conflict" in capsys.readouterr().err
 
 
-async def test_an_update_that_nobody_foresaw_is_tried_a_few_times_and_its_person_is_told(
+async def test_an_update_that_keeps_raising_is_dropped_after_a_few_tries_and_its_user_notified(
     env: BotTestEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     anna = env.telegram.person(42)
@@ -115,7 +115,7 @@ async def test_an_update_that_nobody_foresaw_is_tried_a_few_times_and_its_person
     assert anna.texts()[0].startswith("Something went wrong")
 
 
-async def test_while_the_bot_api_is_away_the_bot_waits_and_goes_on(env: BotTestEnvironment) -> None:
+async def test_the_bot_waits_while_the_bot_api_is_unreachable_and_then_continues(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     env.telegram.plan_errors(502, "Bad Gateway", "getUpdates", times=2)
     env.telegram.rate_limit(1, "getUpdates")
@@ -129,7 +129,7 @@ PAGES = [{"message": "Bad Gateway"}, {"ok": False}, {"result": None}, {"result":
 
 
 @pytest.mark.parametrize("page", PAGES)
-async def test_a_page_of_a_proxy_is_no_answer_and_the_bot_asks_again(page: Any, env: BotTestEnvironment) -> None:
+async def test_an_html_page_from_a_proxy_is_retried(page: Any, env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     env.telegram.planned_errors += [("getUpdates", ProxyResponse(502, page))]
     anna.send_text("/help")

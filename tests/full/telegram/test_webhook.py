@@ -11,26 +11,26 @@ from tests.support.bot_api import Json
 from tests.support.telegram.environment import BotTestEnvironment
 
 
-async def test_without_the_secret_it_is_401_and_nothing_is_done(env: BotTestEnvironment) -> None:
+async def test_a_webhook_request_without_the_secret_is_401_and_changes_nothing(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
-    words = {"message": anna.send_text("/start")["message"]}
+    update_fields = {"message": anna.send_text("/start")["message"]}
     with hooked(env) as client:
         for headers in ({}, {HEADER: ""}, {HEADER: "wrong"}, {HEADER: SECRET + "x"}, {"Authorization": SECRET}):
-            answer = client.post("/telegram/hook", json=update(**words), headers=headers)
+            answer = client.post("/telegram/hook", json=update(**update_fields), headers=headers)
             assert answer.status_code == 401, headers
             assert answer.json()["code"] == "UNAUTHORIZED"
-        assert client.post("/telegram/hook", json=update(**words), headers={HEADER: SECRET}).status_code == 200
+        assert client.post("/telegram/hook", json=update(**update_fields), headers={HEADER: SECRET}).status_code == 200
     assert anna.texts()
     assert env.schedules.values('select uid from "user".users') == ["telegram:42"]
 
 
-async def test_a_body_that_is_too_large_is_not_read(env: BotTestEnvironment) -> None:
+async def test_a_webhook_body_over_the_limit_is_refused_with_413(env: BotTestEnvironment) -> None:
     with hooked(env) as client:
         answer = client.post("/telegram/hook", content=b" " * 1_048_577, headers={HEADER: SECRET})
     assert answer.status_code == 413
 
 
-async def test_telegram_is_told_the_address_and_taps_come_by_it(env: BotTestEnvironment) -> None:
+async def test_button_taps_arrive_through_the_registered_webhook(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     message = await env.remind(anna)
     with hooked(env) as client:
@@ -46,7 +46,7 @@ async def test_telegram_is_told_the_address_and_taps_come_by_it(env: BotTestEnvi
     assert {status for _, status in env.telegram.posted} == {200}
 
 
-async def test_two_devices_that_tap_at_the_same_instant_have_one_effect(env: BotTestEnvironment) -> None:
+async def test_simultaneous_taps_from_several_devices_have_one_effect(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     message = await env.remind(anna)
     taps = [anna.press(message, label) for label in ("Done", "Done", "Skip", "Cancel this one") * 3]
@@ -62,7 +62,7 @@ async def test_two_devices_that_tap_at_the_same_instant_have_one_effect(env: Bot
     assert all(len(press_data.answered) == 1 for press_data in taps)
 
 
-async def test_the_api_tells_telegram_where_it_is_with_the_secret(env: BotTestEnvironment) -> None:
+async def test_the_api_registers_its_webhook_with_the_secret(env: BotTestEnvironment) -> None:
     env.telegram.plan_errors(502, "Bad Gateway", "setWebhook")
     with hooked(env, TELEGRAM_WEBHOOK_URL="https://duly.example.com/telegram/hook"):
         await env.wait(lambda: len(env.telegram.called("setWebhook")) == 2)
@@ -72,7 +72,7 @@ async def test_the_api_tells_telegram_where_it_is_with_the_secret(env: BotTestEn
     assert given["allowed_updates"] == ["message", "callback_query"]
 
 
-async def test_an_update_whose_effects_are_not_committed_is_sent_again(
+async def test_an_update_that_was_not_committed_answers_503_and_is_processed_when_sent_again(
     env: BotTestEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     anna = env.telegram.person(42)
@@ -90,7 +90,7 @@ async def test_an_update_whose_effects_are_not_committed_is_sent_again(
     assert env.answers() == ["complete"]
 
 
-async def test_however_often_a_message_is_posted_while_the_database_is_away_it_is_never_too_much(
+async def test_webhook_retries_during_a_database_outage_do_not_count_towards_the_rate_limit(
     env: BotTestEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     anna = env.telegram.person(42)

@@ -26,7 +26,7 @@ async def stumble(ctx: duly.Context, until: int) -> str:
 # What happens when a worker performs it? ------------------------------------------------------------------------------
 
 
-def test_everything_that_is_due_is_done_and_what_that_makes_due(duly_database: str) -> None:
+def test_drain_performs_due_jobs_and_the_jobs_they_enqueue(duly_database: str) -> None:
     with psycopg.connect(duly_database) as tx:
         chain.on(tx).enqueue(3)
     done = drain(app, duly_database)
@@ -34,7 +34,7 @@ def test_everything_that_is_due_is_done_and_what_that_makes_due(duly_database: s
     assert drain(app, duly_database) == []
 
 
-def test_retries_are_done_by_letting_time_pass(duly_database: str, duly_clock: Clock) -> None:
+def test_drain_performs_retries_by_moving_the_clock(duly_database: str, duly_clock: Clock) -> None:
     began = duly_clock.now()
     with psycopg.connect(duly_database) as tx:
         stumble.on(tx).enqueue(2)
@@ -45,7 +45,7 @@ def test_retries_are_done_by_letting_time_pass(duly_database: str, duly_clock: C
     assert timedelta(hours=3) < duly_clock.now() - began < timedelta(hours=4)
 
 
-def test_what_waits_for_its_time_is_left_until_the_clock_is_moved(duly_database: str, duly_clock: Clock) -> None:
+def test_drain_leaves_delayed_jobs_until_the_clock_is_moved(duly_database: str, duly_clock: Clock) -> None:
     with psycopg.connect(duly_database) as tx:
         plain.on(tx).enqueue("later")
         plain.on(tx, delay="6h").enqueue("delayed")
@@ -55,7 +55,7 @@ def test_what_waits_for_its_time_is_left_until_the_clock_is_moved(duly_database:
     assert [job.status for job in drain(app, duly_database)] == ["queued", "succeeded"]
 
 
-def test_every_org_and_every_place_to_run_in_is_drained(duly_database: str) -> None:
+def test_drain_performs_jobs_of_every_org_and_executor(duly_database: str) -> None:
     with psycopg.connect(duly_database) as tx:
         shop.types["alone"].on(tx, org=OTHER_ORG).enqueue("well")
         shop.types["climb_plainly"].on(tx).enqueue()
@@ -65,7 +65,7 @@ def test_every_org_and_every_place_to_run_in_is_drained(duly_database: str) -> N
     }
 
 
-def test_more_than_one_cycle_takes_is_drained(duly_database: str) -> None:
+def test_drain_performs_more_jobs_than_one_batch(duly_database: str) -> None:
     with psycopg.connect(duly_database) as tx:
         for _ in range(120):
             plain.on(tx).enqueue()
@@ -82,9 +82,7 @@ def write_project(directory: Path, page: str) -> None:
         (directory / name).write_text("\n\n".join(blocks))
 
 
-def test_the_project_of_the_docs_passes_on_a_server_of_ones_own_and_leaves_it_clean(
-    tmp_path: Path, database: str
-) -> None:
+def test_the_test_project_of_the_docs_passes_on_a_given_server_and_cleans_up(tmp_path: Path, database: str) -> None:
     write_project(tmp_path, "testing.md")
     ran = pytest_in(tmp_path, *WITH_OURS, **ALONE, TEST_DATABASE_URL=database)
     assert "7 passed" in ran.stdout, ran.stdout + ran.stderr
@@ -93,7 +91,7 @@ def test_the_project_of_the_docs_passes_on_a_server_of_ones_own_and_leaves_it_cl
         assert connection.execute(left).fetchall() == []
 
 
-def test_processes_of_one_run_share_a_server_and_leave_nothing(tmp_path: Path) -> None:
+def test_the_processes_of_a_test_run_share_a_server_and_remove_it(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         textwrap.dedent(
             """
@@ -111,9 +109,9 @@ def test_processes_of_one_run_share_a_server_and_leave_nothing(tmp_path: Path) -
     )
     ran = pytest_in(tmp_path, *WITH_OURS, "-p", "xdist.plugin", "-n", "2", **ALONE)
     assert "4 passed" in ran.stdout, ran.stdout + ran.stderr
-    said = [line.split() for line in (tmp_path / "homes").read_text().splitlines()]
-    assert {worker for _, worker in said} == {"gw0", "gw1"}
-    (home,) = {home for home, _ in said}
+    rows = [line.split() for line in (tmp_path / "homes").read_text().splitlines()]
+    assert {worker for _, worker in rows} == {"gw0", "gw1"}
+    (home,) = {home for home, _ in rows}
     assert not Path(home).exists()
 
 

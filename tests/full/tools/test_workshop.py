@@ -24,7 +24,7 @@ def run_tests(*arguments: str, **environment: str) -> subprocess.CompletedProces
     return subprocess.run(command, env=plain_environment(**environment), cwd="/", capture_output=True, text=True)
 
 
-def test_it_passes_arguments_on_and_never_sees_a_database_url() -> None:
+def test_duly_test_passes_arguments_on_and_ignores_database_url() -> None:
     answer = run_tests(
         "tests/fast/testing/test_databases.py",
         "-k",
@@ -36,7 +36,7 @@ def test_it_passes_arguments_on_and_never_sees_a_database_url() -> None:
     assert "1 passed" in answer.stdout
 
 
-def test_it_runs_in_parallel_and_in_random_order() -> None:
+def test_duly_test_runs_in_parallel_and_in_random_order() -> None:
     command = [*PYTHON, "-m", "duly", "test", "-p", "no:cacheprovider", "tests/fast/errors/test_errors.py"]
     answer = subprocess.run(command, env=plain_environment(), capture_output=True, text=True)
     assert answer.returncode == 0, answer.stdout + answer.stderr
@@ -47,18 +47,18 @@ def test_it_runs_in_parallel_and_in_random_order() -> None:
 @pytest.mark.long
 @needs_pgbouncer
 @pytest.mark.timeout(600)
-def test_the_lease_holds_through_a_pooler_in_transaction_mode() -> None:
+def test_the_lease_tests_pass_through_a_pooler_in_transaction_mode() -> None:
     answer = run_tests("tests/fast/lease", "--through-pooler", "-n", "2")
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
-def test_it_refuses_a_test_database_that_is_not_marked_as_one() -> None:
+def test_duly_test_refuses_a_database_without_test_in_its_name() -> None:
     answer = run_tests(TEST_DATABASE_URL="postgresql://production/orders")
     assert answer.returncode == 78
     assert "TEST_DATABASE_URL names the database 'orders'" in answer.stderr
 
 
-def test_it_uses_a_marked_test_database_and_leaves_nothing_behind(database: str) -> None:
+def test_duly_test_uses_the_given_test_database_and_removes_its_templates(database: str) -> None:
     assert "test" in str(conninfo_to_dict(database)["dbname"])
     with psycopg.connect(database, autocommit=True) as connection:
         before = names_of_databases(connection)
@@ -73,7 +73,7 @@ def names_of_databases(connection: psycopg.Connection) -> set[str]:
     return {name for (name,) in connection.execute("select datname from pg_database")}
 
 
-def test_the_lock_is_made_from_pyproject_and_the_launcher_installs_it(tmp_path: Path) -> None:
+def test_the_lock_is_written_from_pyproject_and_installed_by_the_launcher(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     (project.root / "pyproject.toml").write_text(SMALL_PYPROJECT)
     for group in PACKAGES:

@@ -11,7 +11,7 @@ from tests.support.psql import psql
 __all__ = ["document"]
 
 
-def test_psql_runs_every_invariant_as_it_stands(document: dict[str, Any], database: str, tmp_path: Path) -> None:
+def test_psql_runs_every_published_invariant_unchanged(document: dict[str, Any], database: str, tmp_path: Path) -> None:
     invariants = [
         *document["invariants"],
         *(invariant for each in document["contracts"] for invariant in each["invariants"]),
@@ -23,7 +23,7 @@ def test_psql_runs_every_invariant_as_it_stands(document: dict[str, Any], databa
     assert all(each["invariant"] for each in invariants)
 
 
-def test_one_contract_alone_and_names_of_this_installation() -> None:
+def test_the_contract_document_of_one_contract_uses_the_configured_names() -> None:
     answer = printed("--contract", "ingest", DB_SCHEMA="days", DULY_OWNER_ROLE="boss")
     alone = json.loads(answer.stdout)
     (contract,) = alone["contracts"]

@@ -26,10 +26,10 @@ from tests.fast.verify.test_doctor import (
     admin,
     durable_server,
     fast_server,
-    look,
     make_role,
     open_transaction,
     plain_database,
+    run_check,
     settings_for,
 )
 from tests.support.processes import PYTHON, plain_environment
@@ -37,36 +37,36 @@ from tests.support.processes import PYTHON, plain_environment
 __all__ = ["admin", "durable_server", "fast_server", "make_role", "plain_database"]
 
 
-def test_a_direct_address_of_another_server_is_bad_though_the_names_agree(
+def test_doctor_reports_a_direct_address_of_another_server(
     plain_database: str, fast_server: str, durable_server: str
 ) -> None:
-    finding = look("pooler", durable_server, DATABASE_DIRECT_URL=fast_server)
+    finding = run_check("pooler", durable_server, DATABASE_DIRECT_URL=fast_server)
     assert finding.verdict is BAD
     assert "system " in finding.found
 
 
-def test_without_the_right_to_know_the_server_the_database_is_known_by_name_and_revision(
+def test_doctor_compares_databases_by_name_and_revision_without_pg_control_rights(
     admin: Admin, make_role: MakeRole, databases: Any, worker_id: str
 ) -> None:
     login = make_role("login in role duly_owner")
     dsn = make_conninfo(admin.info.dsn, user=login)
     admin.execute("revoke execute on function pg_control_system() from public")
-    assert look("pooler", dsn, DATABASE_DIRECT_URL=dsn).verdict is OK
+    assert run_check("pooler", dsn, DATABASE_DIRECT_URL=dsn).verdict is OK
     with databases.clone(worker_id) as other:
-        finding = look("pooler", dsn, DATABASE_DIRECT_URL=make_conninfo(other, user=login))
+        finding = run_check("pooler", dsn, DATABASE_DIRECT_URL=make_conninfo(other, user=login))
         assert finding.verdict is BAD
         assert "name" in finding.found
 
 
-@pytest.mark.lawless
-def test_months_of_runs_are_made_by_our_own_command_which_takes_along_what_came_before(admin: Admin) -> None:
+@pytest.mark.breaks_invariants
+def test_partitions_create_fixes_missing_months_and_moves_rows_out_of_the_default(admin: Admin) -> None:
     dsn = admin.info.dsn
     for (month,) in admin.execute(
         "select inhrelid::regclass::text from pg_inherits where inhparent = 'scheduler.job_runs'::regclass"
         " and inhrelid <> 'scheduler.job_runs_default'::regclass"
     ).fetchall():
         admin.execute(f"drop table {month}".encode())
-    finding = look("partitions", dsn)
+    finding = run_check("partitions", dsn)
     assert (finding.verdict, finding.fix) == (BAD, "duly partitions create")
     admin.execute("insert into \"user\".users (uid) values ('anna')")
     admin.execute(
@@ -83,14 +83,14 @@ def test_months_of_runs_are_made_by_our_own_command_which_takes_along_what_came_
         made = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert made.returncode == 0, made.stderr
         if not words:
-            finding = look("partitions", dsn)
+            finding = run_check("partitions", dsn)
             assert finding.found == "1 rows in the default partition scheduler.job_runs_default"
             assert finding.fix is not None
             assert finding.fix.startswith("duly partitions create MONTH")
-    assert look("partitions", dsn).verdict is OK
+    assert run_check("partitions", dsn).verdict is OK
 
 
-def test_a_check_that_would_have_to_wait_says_so_and_the_others_go_on(database: str) -> None:
+def test_a_doctor_check_blocked_by_a_lock_warns_and_the_others_run(database: str) -> None:
     with open_transaction(database, "lock table duly.workers in access exclusive mode"):
         findings = {
             finding.check: finding for finding in run_checks(database, settings_for(database), Limits(query_seconds=1))
@@ -101,7 +101,7 @@ def test_a_check_that_would_have_to_wait_says_so_and_the_others_go_on(database: 
     assert findings["server"].verdict is OK
 
 
-def test_a_server_that_stops_in_the_middle_of_a_response_blocks_no_other(plain_database: str) -> None:
+def test_a_server_that_stops_mid_response_blocks_no_other_doctor_check(plain_database: str) -> None:
     with open_connection(plain_database) as connection:
         stopped = connection.info.backend_pid
         os.kill(stopped, signal.SIGSTOP)
@@ -126,7 +126,7 @@ def run(database: str, *arguments: str, **variables: str) -> subprocess.Complete
     )
 
 
-def test_nothing_bad_is_exit_0_and_a_line_for_each_check(database: str) -> None:
+def test_doctor_without_problems_exits_with_0_and_prints_a_line_per_check(database: str) -> None:
     answer = run(database)
     assert (answer.returncode, answer.stderr) == (0, "")
     *lines, last = answer.stdout.splitlines()
@@ -136,7 +136,7 @@ def test_nothing_bad_is_exit_0_and_a_line_for_each_check(database: str) -> None:
     assert re.fullmatch(r"duly: \d+ ok, \d+ warn, 0 bad", last)
 
 
-def test_something_bad_is_exit_1(admin: Admin) -> None:
+def test_doctor_with_a_problem_exits_with_1(admin: Admin) -> None:
     install_test_clock(admin)
     answer = run(admin.info.dsn, "--json")
     assert (answer.returncode, answer.stderr) == (1, "")
@@ -146,27 +146,27 @@ def test_something_bad_is_exit_1(admin: Admin) -> None:
     assert [finding["check"] for finding in findings if finding["verdict"] == "bad"] == ["test clock"]
 
 
-def test_a_database_that_does_not_answer_is_one_bad_line_and_exit_69() -> None:
-    nowhere = "postgresql://somebody:hunter2@127.0.0.1:1/nowhere"
-    answer = run(nowhere)
+def test_doctor_reports_an_unreachable_database_in_one_line_and_exits_with_69() -> None:
+    unreachable = "postgresql://somebody:hunter2@127.0.0.1:1/nowhere"
+    answer = run(unreachable)
     assert (answer.returncode, answer.stderr) == (69, "")
     line, last = answer.stdout.splitlines()
     assert re.match(r"bad +connection +DATABASE_URL: cannot connect to 127\.0\.0\.1:1/nowhere: ", line)
     assert last == "duly: 0 ok, 0 warn, 1 bad"
-    as_json = run(nowhere, "--json")
+    as_json = run(unreachable, "--json")
     assert as_json.returncode == 69
     (finding,) = json.loads(as_json.stdout)
     assert (finding["check"], finding["verdict"]) == ("connection", "bad")
     assert "hunter2" not in answer.stdout + as_json.stdout
 
 
-def test_settings_that_contradict_each_other_are_refused_as_everywhere(database: str) -> None:
+def test_doctor_refuses_contradictory_settings(database: str) -> None:
     answer = run(database, LEASE_HEARTBEAT_SECONDS="200")
     assert answer.returncode == 78
     assert "LEASE_HEARTBEAT_SECONDS" in answer.stderr
 
 
-def test_on_a_fresh_embedded_server_it_says_what_to_run(home: Path) -> None:
+def test_doctor_on_an_unmigrated_embedded_server_names_the_migrate_command(home: Path) -> None:
     EmbeddedServer.start(home).close()
     answer = run("", "--json", DULY_HOME=str(home))
     assert answer.returncode == 1
@@ -176,7 +176,7 @@ def test_on_a_fresh_embedded_server_it_says_what_to_run(home: Path) -> None:
     assert findings["durability"]["verdict"] == "ok"
 
 
-def test_an_embedded_server_that_does_not_start_is_one_bad_line_with_its_last_words(home: Path) -> None:
+def test_doctor_reports_an_embedded_server_that_fails_to_start_with_its_last_log_lines(home: Path) -> None:
     with EmbeddedServer.start(home) as server:
         control = server.plan.data / "global" / "pg_control"
     assert server.wait_stopped(60)
@@ -189,7 +189,7 @@ def test_an_embedded_server_that_does_not_start_is_one_bad_line_with_its_last_wo
     assert f"DULY_HOME={home}" in line
 
 
-def test_a_session_that_is_just_starting_is_no_open_transaction(admin: Admin, server: str) -> None:
+def test_doctor_does_not_report_a_starting_session_as_an_open_transaction(admin: Admin, server: str) -> None:
     """On 18 such a session has a transaction and no database yet; others come and go on every busy server."""
     over = threading.Event()
 
@@ -200,7 +200,7 @@ def test_a_session_that_is_just_starting_is_no_open_transaction(admin: Admin, se
     with ThreadPoolExecutor(3) as others:
         coming = [others.submit(come_and_go) for _ in range(3)]
         try:
-            found = [look("transactions", admin.info.dsn, Limits(transaction_bad_seconds=0)) for _ in range(100)]
+            found = [run_check("transactions", admin.info.dsn, Limits(transaction_bad_seconds=0)) for _ in range(100)]
         finally:
             over.set()
         for each in coming:

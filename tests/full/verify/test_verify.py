@@ -10,26 +10,28 @@ from duly.apps.ingest.hashes import VERSIONS_HAVE_THEIR_HASH
 from duly.verify import INVARIANTS, check
 from duly.verify.contract import CONTRACTS
 from tests.fast.verify.test_verify import SCHEMAS, Admin, admin
-from tests.support.invariants import broken_in
-from tests.support.plants import PLANTED_OFFENCES, laws_of
+from tests.support.invariants import find_violations
+from tests.support.planted_violations import PLANTED_OFFENCES, violated_invariants
 from tests.support.processes import PYTHON, plain_environment
-from tests.support.terminal import Watched
+from tests.support.terminal import TerminalProgram
 
 __all__ = ["admin"]
 
-pytestmark = pytest.mark.lawless  # violations are planted
+pytestmark = pytest.mark.breaks_invariants  # violations are planted
 
 
 @pytest.mark.parametrize("planted", PLANTED_OFFENCES)
-def test_a_planted_violation_is_caught(planted: str, admin: Admin) -> None:
+def test_check_reports_a_planted_violation(planted: str, admin: Admin) -> None:
     admin.execute(PLANTED_OFFENCES[planted].encode())
     offences = check(admin, SCHEMAS)
-    assert {offence.invariant for offence in offences} == laws_of(planted), offences
-    asked_in_sql = laws_of(planted) - {VERSIONS_HAVE_THEIR_HASH}
-    assert {law for law, _ in broken_in(admin)} == asked_in_sql, "what is asked after a test misses it"
+    assert {offence.invariant for offence in offences} == violated_invariants(planted), offences
+    checked_in_sql = violated_invariants(planted) - {VERSIONS_HAVE_THEIR_HASH}
+    assert {invariant for invariant, _ in find_violations(admin)} == checked_in_sql, (
+        "what is asked after a test misses it"
+    )
 
 
-def test_the_full_command_ends_beside_a_session_that_blocks_all_writers(database: str) -> None:
+def test_verify_finishes_beside_a_session_that_blocks_all_writers(database: str) -> None:
     schemas = [schema for several in CONTRACTS.values() for schema in several]
     with psycopg.connect(database) as busy:
         tables = busy.execute(
@@ -51,7 +53,7 @@ def run_verify(database: str, *arguments: str) -> subprocess.CompletedProcess[st
     )
 
 
-def test_the_command_says_what_it_found_and_exits_by_it(database: str) -> None:
+def test_verify_prints_violations_and_sets_the_exit_status(database: str) -> None:
     fine = run_verify(database)
     assert (fine.returncode, fine.stderr) == (0, "")
     assert "0 differences, 0 offences" in fine.stdout
@@ -63,8 +65,8 @@ def test_the_command_says_what_it_found_and_exits_by_it(database: str) -> None:
     assert run_verify(database, "--contract", "nothing").returncode == 2
 
 
-def test_progress_shows_the_invariant_that_is_checked(database: str) -> None:
+def test_verify_shows_the_invariant_being_checked_as_progress(database: str) -> None:
     environment = plain_environment(DATABASE_URL=database, TERM="xterm", COLUMNS="200")
-    with Watched([*PYTHON, "-m", "duly", "verify"], environment) as screen:
+    with TerminalProgram([*PYTHON, "-m", "duly", "verify"], environment) as screen:
         screen.read_until(f"/{len(INVARIANTS)}")
         screen.read_until("0 offences")

@@ -9,7 +9,7 @@ from tests.fast.worker.test_health import address, connect, get, is_over, metric
 __all__ = ["address", "metrics", "worker"]
 
 
-def test_a_slow_client_is_ended_however_busily_it_sends(address: str) -> None:
+def test_a_connection_to_the_health_port_is_closed_at_its_time_limit(address: str) -> None:
     with connect(address) as silent, connect(address) as busy, connect(address) as deaf:
         began = time.monotonic()
         deaf.sendall(b"GET /healthz HTTP/1.0\r\n")

@@ -53,7 +53,7 @@ async def test_imports_of_the_first_call_do_not_count_towards_its_time_limit(
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize("ending", ENDINGS, ids=["answer", "death"])
-def test_an_answer_in_time_counts_though_our_loop_was_blocked_meanwhile(
+def test_a_child_result_in_time_counts_although_the_event_loop_was_blocked(
     new_loop: Callable[[], asyncio.AbstractEventLoop], ending: str
 ) -> None:
     async def stand_still_while_it_ends() -> object:

@@ -18,12 +18,12 @@ from duly.worker.handlers import Handlers
 from tests.fast.worker.test_worker import (
     SECONDS,
     Admin,
+    add_rows,
     all_ended,
     allow,
     child_of,
     expire_leases,
     notes,
-    put,
     refuse,
     rows,
     shape,
@@ -35,7 +35,7 @@ from tests.fast.worker.test_worker import (
 from tests.support.conformance.tables import PARCEL, Shape
 from tests.support.conformance.work import AT_THE_GATE, GATE, TUNING, ConformanceWork
 from tests.support.locks import wait_until_blocked
-from tests.support.processes import wait_gone
+from tests.support.processes import wait_until_ended
 from tests.support.proxy import Proxy
 
 __all__ = ["shape"]
@@ -54,8 +54,8 @@ def settled_by(admin: Admin, shape: Shape) -> list[str]:
 # Working --------------------------------------------------------------------------------------------------------------
 
 
-async def test_what_is_due_is_performed_and_settled(shape: Shape, workers: str, admin: Admin) -> None:
-    put(admin, shape, "say hello", "threaded there", "in_child child", *(f"say {nth}" for nth in range(200)))
+async def test_due_rows_are_performed_and_settled(shape: Shape, workers: str, admin: Admin) -> None:
+    add_rows(admin, shape, "say hello", "threaded there", "in_child child", *(f"say {nth}" for nth in range(200)))
     async with working(workers, shape):
         await until(admin, lambda: all_ended(admin, shape))
     assert notes(admin, shape) == ["hello", "there", "child True", *map(str, range(200))]
@@ -63,7 +63,7 @@ async def test_what_is_due_is_performed_and_settled(shape: Shape, workers: str, 
 
 
 async def test_a_handler_past_its_time_limit_is_stopped_or_abandoned(shape: Shape, workers: str, admin: Admin) -> None:
-    put(admin, shape, "wait@0.3", "stubborn@0.3 4", "die_in_child@2 loop", "say neighbour")
+    add_rows(admin, shape, "wait@0.3", "stubborn@0.3 4", "die_in_child@2 loop", "say neighbour")
     async with working(workers, shape):
         await until(admin, lambda: all_ended(admin, shape))
     assert notes(admin, shape) == [
@@ -74,26 +74,28 @@ async def test_a_handler_past_its_time_limit_is_stopped_or_abandoned(shape: Shap
     ]
 
 
-async def test_every_death_of_a_child_process_is_an_outcome(shape: Shape, workers: str, admin: Admin) -> None:
-    ways = ("exit", "abort", "segfault", "eat", "unpicklable", "nothing")
-    put(admin, shape, *(f"die_in_child {way}" for way in ways), "in_child well", "say neighbour")
+async def test_every_way_a_child_process_dies_is_recorded_as_an_outcome(
+    shape: Shape, workers: str, admin: Admin
+) -> None:
+    endings = ("exit", "abort", "segfault", "eat", "unpicklable", "nothing")
+    add_rows(admin, shape, *(f"die_in_child {ending}" for ending in endings), "in_child well", "say neighbour")
     async with working(workers, shape):
         await until(admin, lambda: all_ended(admin, shape))
-    said = notes(admin, shape)
-    assert said[:4] == [
+    written_notes = notes(admin, shape)
+    assert written_notes[:4] == [
         "CRASHED the child process exited with status 0 before it answered",
         "CRASHED the child process was killed by signal SIGABRT",
         "CRASHED the child process was killed by signal SIGSEGV",
         "CRASHED out of memory: the handler exceeded its memory limit",
     ]
-    assert said[4].startswith("BAD_RESULT the result cannot be pickled")
-    assert said[5:] == ["VALUE_ERROR ValueError: nothing", "well True", "neighbour"]
+    assert written_notes[4].startswith("BAD_RESULT the result cannot be pickled")
+    assert written_notes[5:] == ["VALUE_ERROR ValueError: nothing", "well True", "neighbour"]
 
 
 async def test_an_outcome_that_cannot_be_written_fails_its_row_and_no_other(
     shape: Shape, workers: str, admin: Admin
 ) -> None:
-    put(admin, shape, *(f"say {nth}" for nth in range(20)), "say poison", *(f"say {nth}" for nth in range(20)))
+    add_rows(admin, shape, *(f"say {nth}" for nth in range(20)), "say poison", *(f"say {nth}" for nth in range(20)))
     async with working(workers, shape):
         await until(admin, lambda: all_ended(admin, shape))
     (bad,) = [note for note in notes(admin, shape) if not note.isdigit()]
@@ -101,30 +103,30 @@ async def test_an_outcome_that_cannot_be_written_fails_its_row_and_no_other(
 
 
 async def test_an_idle_child_process_that_died_fails_no_row(workers: str, admin: Admin) -> None:
-    put(admin, PARCEL, "in_child one")
+    add_rows(admin, PARCEL, "in_child one")
     async with working(workers, PARCEL) as worker:
         await until(admin, lambda: all_ended(admin, PARCEL))
         (child,) = worker.handlers.processes.idle
         os.kill(child.process.pid, signal.SIGKILL)
         await child.process.wait()
-        put(admin, PARCEL, "in_child two")
+        add_rows(admin, PARCEL, "in_child two")
         await until(admin, lambda: all_ended(admin, PARCEL))
     assert notes(admin, PARCEL) == ["one True", "two True"]
 
 
 async def test_a_suspended_child_process_is_killed_at_its_time_limit(workers: str, admin: Admin) -> None:
-    put(admin, PARCEL, "in_child warm")
+    add_rows(admin, PARCEL, "in_child warm")
     async with working(workers, PARCEL) as worker:
         await until(admin, lambda: all_ended(admin, PARCEL))
         (child,) = worker.handlers.processes.idle
         os.kill(child.process.pid, signal.SIGSTOP)
-        put(admin, PARCEL, f"in_child@0.5 {'x' * 1_000_000}")
+        add_rows(admin, PARCEL, f"in_child@0.5 {'x' * 1_000_000}")
         await until(admin, lambda: all_ended(admin, PARCEL))
     assert notes(admin, PARCEL)[1] == "TIMEOUT took longer than 0.5 s"
 
 
 async def test_an_expired_row_that_cannot_be_swept_delays_no_other(workers: str, admin: Admin) -> None:
-    (bad, *_) = put(admin, PARCEL, *["wait"] * 5)
+    (bad, *_) = add_rows(admin, PARCEL, *["wait"] * 5)
     with worker_process(workers, PARCEL, SHORT_LEASE) as victim:
         for _ in range(5):
             victim.line()
@@ -135,17 +137,17 @@ async def test_an_expired_row_that_cannot_be_swept_delays_no_other(workers: str,
         await until(admin, lambda: sum(row[0] == PARCEL.end for row in rows(admin, PARCEL)) == 4)
 
 
-async def test_a_locked_row_is_claimed_once_it_is_unlocked_though_another_row_refuses(
+async def test_an_unlocked_row_is_claimed_while_another_row_cannot_be_claimed(
     shape: Shape, workers: str, admin: Admin
 ) -> None:
     is_claimed = f"new.{shape.state}::text = '{shape.held}'"
     refuse(admin, shape, f"new.note = 'say never' and {is_claimed}", "23514")
-    put(admin, shape, "say never", "say one")
+    add_rows(admin, shape, "say never", "say one")
     async with working(workers, shape):
         await until(admin, lambda: rows(admin, shape)[1][0] == shape.end)
         allow(admin, shape)
         refuse(admin, shape, f"new.note = 'say locked' and {is_claimed}", "55P03")
-        put(admin, shape, "say locked", "say two")
+        add_rows(admin, shape, "say locked", "say two")
         await until(admin, lambda: rows(admin, shape)[3][0] == shape.end)
         allow(admin, shape)
         await until(admin, lambda: rows(admin, shape)[2][0] == shape.end, "claiming it")
@@ -153,8 +155,10 @@ async def test_a_locked_row_is_claimed_once_it_is_unlocked_though_another_row_re
     assert rows(admin, shape)[0][0] == shape.ready  # and who refused is still left alone
 
 
-async def test_broken_connections_lose_nothing(shape: Shape, workers: str, admin: Admin) -> None:
-    put(admin, shape, *(f"say {nth}" for nth in range(400)))
+async def test_rows_are_settled_once_although_worker_connections_are_terminated(
+    shape: Shape, workers: str, admin: Admin
+) -> None:
+    add_rows(admin, shape, *(f"say {nth}" for nth in range(400)))
     cut = (
         "select count(pg_terminate_backend(pid)) from pg_stat_activity"
         " where usename = 'duly_worker' and datname = current_database()"
@@ -172,23 +176,25 @@ async def test_broken_connections_lose_nothing(shape: Shape, workers: str, admin
 
 
 @pytest.mark.parametrize("verb", ["burn", "block"])
-async def test_a_handler_busy_for_twice_its_lease_keeps_it(shape: Shape, workers: str, admin: Admin, verb: str) -> None:
+async def test_a_handler_that_runs_for_twice_its_lease_keeps_the_lease(
+    shape: Shape, workers: str, admin: Admin, verb: str
+) -> None:
     with worker_process(workers, shape, SHORT_LEASE) as one, worker_process(workers, shape, SHORT_LEASE) as other:
         wait_until(admin, lambda: admin.execute("select count(*) from duly.workers").fetchone() == (2,))
-        put(admin, shape, f"{verb} 4")
+        add_rows(admin, shape, f"{verb} 4")
         wait_until(admin, lambda: all_ended(admin, shape))
         assert one.finish(signal.SIGTERM) == other.finish(signal.SIGTERM) == 0
     assert [starts for _, _, starts in rows(admin, shape)] == [1]
 
 
-async def test_nothing_is_claimed_while_the_loop_of_handlers_is_blocked(
+async def test_no_row_is_claimed_while_the_event_loop_of_handlers_is_blocked(
     workers: str, admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Handlers.is_turning, "__defaults__", (1.0,))
     monkeypatch.setattr("duly.worker.control.WEDGED_SECONDS", 2.0)
     GATE.clear()
     AT_THE_GATE.clear()
-    put(admin, PARCEL, "gate")
+    add_rows(admin, PARCEL, "gate")
     seen: list[tuple[bool, bool, int]] = []
 
     def watch(health: Control) -> None:
@@ -197,7 +203,7 @@ async def test_nothing_is_claimed_while_the_loop_of_handlers_is_blocked(
         wait_until(
             admin, lambda: not any(each.held.slots.claims_in_progress for each in health.work_loops)
         )  # begun before it stood still
-        put(admin, PARCEL, "say later")
+        add_rows(admin, PARCEL, "say later")
         seen.append((health.is_ready(), health.is_alive(), rows(admin, PARCEL)[1][2]))
         wait_until(admin, lambda: not health.is_alive())
         seen.append((health.is_ready(), health.is_alive(), rows(admin, PARCEL)[1][2]))
@@ -210,20 +216,22 @@ async def test_nothing_is_claimed_while_the_loop_of_handlers_is_blocked(
     assert seen == [(False, True, 0), (False, False, 0)]
 
 
-async def test_a_stopped_and_resumed_worker_writes_nothing(shape: Shape, workers: str, admin: Admin) -> None:
-    put(admin, shape, *["pause 1"] * 5)
+async def test_a_suspended_and_resumed_worker_writes_nothing_after_losing_its_leases(
+    shape: Shape, workers: str, admin: Admin
+) -> None:
+    add_rows(admin, shape, *["pause 1"] * 5)
     with worker_process(workers, shape, SHORT_LEASE, WORKER_ID="worker-1") as zombie:
         for _ in range(5):
             assert zombie.line().startswith("pausing")
         os.kill(zombie.pid, signal.SIGSTOP)
-        with worker_process(workers, shape, WORKER_ID="worker-1") as heir:
+        with worker_process(workers, shape, WORKER_ID="worker-1") as successor:
             wait_until(admin, lambda: all_ended(admin, shape), "taking over")
             before = (rows(admin, shape), sorted(settled_by(admin, shape)))
             os.kill(zombie.pid, signal.SIGCONT)
             zombie.wait_for_error("lease.lost")
             assert zombie.finish(signal.SIGTERM) == 0
-            assert heir.finish(signal.SIGTERM) == 0
-        refused = zombie.said().count("lease.lost")
+            assert successor.finish(signal.SIGTERM) == 0
+        refused = zombie.stderr_text().count("lease.lost")
     assert refused == 5
     assert (rows(admin, shape), sorted(settled_by(admin, shape))) == before
     assert {starts for _, _, starts in before[0]} == {2}
@@ -235,22 +243,22 @@ OF_WORKERS = f"datname = current_database() and usename = '{Names().worker}'"
 async def test_a_settle_in_progress_when_its_worker_was_suspended_is_refused_when_it_resumes(
     shape: Shape, workers: str, conformance_dsn: str, admin: Admin
 ) -> None:
-    put(admin, shape, *["pause 1"] * 5)
+    add_rows(admin, shape, *["pause 1"] * 5)
     with worker_process(workers, shape, SHORT_LEASE) as zombie:
-        with psycopg.connect(conformance_dsn) as in_the_way:
+        with psycopg.connect(conformance_dsn) as blocker:
             for _ in range(5):
                 assert zombie.line().startswith("pausing")
-            in_the_way.execute(sql.SQL("select from {} for update").format(sql.Identifier(*shape.table.qualified_name)))
+            blocker.execute(sql.SQL("select from {} for update").format(sql.Identifier(*shape.table.qualified_name)))
             wait_until_blocked(conformance_dsn)  # by now its handlers have ended, and their outcomes wait for the lock
             os.kill(zombie.pid, signal.SIGSTOP)
             admin.execute(f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where {OF_WORKERS}".encode())
-        with worker_process(workers, shape) as heir:
+        with worker_process(workers, shape) as successor:
             wait_until(admin, lambda: all_ended(admin, shape), "taking over")
             before = (rows(admin, shape), settled_by(admin, shape))
             os.kill(zombie.pid, signal.SIGCONT)
             zombie.wait_for_error("its settle found another owner")
-            assert zombie.finish(signal.SIGTERM) == heir.finish(signal.SIGTERM) == 0
-    assert zombie.said().count("lease.lost") == 5
+            assert zombie.finish(signal.SIGTERM) == successor.finish(signal.SIGTERM) == 0
+    assert zombie.stderr_text().count("lease.lost") == 5
     assert (rows(admin, shape), settled_by(admin, shape)) == before
 
 
@@ -273,10 +281,10 @@ class Hesitant(ConformanceWork):
         raise psycopg.errors.LockNotAvailable("the row is locked")
 
 
-async def test_of_two_claims_of_one_row_a_worker_settles_the_later_one_only(
+async def test_a_worker_that_claims_a_row_twice_settles_only_the_later_claim(
     shape: Shape, workers: str, admin: Admin
 ) -> None:
-    put(admin, shape, "say once")
+    add_rows(admin, shape, "say once")
     work = Hesitant(shape, admin)
     async with working(workers, shape, work=work):
         await until(admin, lambda: all_ended(admin, shape))
@@ -285,10 +293,10 @@ async def test_of_two_claims_of_one_row_a_worker_settles_the_later_one_only(
     assert settled_by(admin, shape) == [second]
 
 
-async def test_a_worker_that_cannot_reach_the_database_stops_its_handlers_in_time(
+async def test_a_worker_without_database_stops_its_handlers_before_their_leases_expire(
     shape: Shape, conformance_dsn: str, workers: str, admin: Admin
 ) -> None:
-    put(admin, shape, "wait", "watchful", "die_in_child print")
+    add_rows(admin, shape, "wait", "watchful", "die_in_child print")
     name = sql.Identifier(admin.info.dbname)
     seconds = 6.0  # a tenth of it is the margin, in which a busy machine must get round to stopping
     with (
@@ -306,13 +314,13 @@ async def test_a_worker_that_cannot_reach_the_database_stops_its_handlers_in_tim
         lines = sorted(holder.line().split()[0] for _ in range(2))
         assert time.monotonic() - began < seconds
         assert lines == ["saw", "stopped"]
-        wait_gone(child, SECONDS)
+        wait_until_ended(child, SECONDS)
         assert time.monotonic() - began < seconds
         outside.execute(sql.SQL("alter database {} allow_connections true").format(name))
 
 
-async def test_expired_rows_come_back_in_time_whatever_the_backlog(shape: Shape, workers: str, admin: Admin) -> None:
-    held = put(admin, shape, *["wait"] * 3)
+async def test_expired_rows_are_reclaimed_in_time_despite_a_backlog(shape: Shape, workers: str, admin: Admin) -> None:
+    held = add_rows(admin, shape, *["wait"] * 3)
     swap = sql.SQL("update {} set note = 'say back' where {} = any (%s)").format(
         sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.table.key)
     )
@@ -320,14 +328,14 @@ async def test_expired_rows_come_back_in_time_whatever_the_backlog(shape: Shape,
         for _ in held:
             victim.line()
         admin.execute(swap, [held])
-        put(admin, shape, *["pause 0.05"] * 600)
-        with worker_process(workers, shape, SHORT_LEASE, "slots=2") as heir:
-            heir.line()  # it is busy with the backlog
+        add_rows(admin, shape, *["pause 0.05"] * 600)
+        with worker_process(workers, shape, SHORT_LEASE, "slots=2") as successor:
+            successor.line()  # it is busy with the backlog
             victim.kill()
             died_at = admin.execute("select clock_timestamp()").fetchone()
             wait_until(admin, lambda: sum(note == "back" for note in notes(admin, shape)) == 3, "taking over")
             waiting = sum(note == "pause 0.05" for note in notes(admin, shape))
-            heir.kill()
+            successor.kill()
     assert waiting > 0, "there was no backlog left to wait behind"
     came_back = admin.execute(
         "select max(ts) from duly.transition where machine = %s and key = any (%s) and seq = 3",
@@ -343,14 +351,14 @@ async def test_expired_rows_come_back_in_time_whatever_the_backlog(shape: Shape,
 # Stopping -------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_stopping_worker_finishes_what_runs_and_releases_what_waits(
+async def test_a_stopping_worker_finishes_running_rows_and_releases_waiting_ones(
     shape: Shape, workers: str, admin: Admin
 ) -> None:
-    put(admin, shape, "die_in_child@3 print", "pause 1")  # the only child is taken, so the next two wait for it
+    add_rows(admin, shape, "die_in_child@3 print", "pause 1")  # the only child is taken, so the next two wait for it
     with worker_process(workers, shape, DULY_WORKER_CHILDREN="1") as worker:
         worker.line()
         child_of(worker)
-        put(admin, shape, "in_child a", "in_child b")
+        add_rows(admin, shape, "in_child a", "in_child b")
         wait_until(admin, lambda: [starts for _, _, starts in rows(admin, shape)] == [1, 1, 1, 1])
         assert worker.finish(signal.SIGTERM) == 0
     ended = rows(admin, shape)
@@ -364,7 +372,7 @@ async def test_a_stopping_worker_finishes_what_runs_and_releases_what_waits(
 async def test_a_second_signal_stops_at_once_and_releases_everything(
     shape: Shape, workers: str, admin: Admin, verb: str
 ) -> None:
-    put(admin, shape, verb)
+    add_rows(admin, shape, verb)
     with worker_process(workers, shape, "lease_seconds=60") as worker:
         child_of(worker) if "child" in verb else worker.line()
         worker.process.send_signal(signal.SIGINT)
@@ -380,8 +388,8 @@ async def test_a_second_signal_stops_at_once_and_releases_everything(
         await until(admin, lambda: all_ended(admin, shape))
 
 
-async def test_draining_does_not_stop_handlers_that_have_begun(shape: Shape, workers: str, admin: Admin) -> None:
-    put(admin, shape, "block 1", "pause 0.5")
+async def test_draining_does_not_stop_handlers_that_have_started(shape: Shape, workers: str, admin: Admin) -> None:
+    add_rows(admin, shape, "block 1", "pause 0.5")
     with worker_process(workers, shape) as worker:
         worker.line()
         worker.process.send_signal(signal.SIGTERM)
@@ -391,21 +399,21 @@ async def test_draining_does_not_stop_handlers_that_have_begun(shape: Shape, wor
     assert [row[2] for row in ended if row[0] != shape.end] in ([], [0])
 
 
-async def test_past_its_deadline_a_stopping_worker_releases_everything(
-    shape: Shape, workers: str, admin: Admin
-) -> None:
-    put(admin, shape, "stubborn 60", "wait")
+async def test_a_stopping_worker_past_its_deadline_releases_every_row(shape: Shape, workers: str, admin: Admin) -> None:
+    add_rows(admin, shape, "stubborn 60", "wait")
     with worker_process(workers, shape, "lease_seconds=60", DULY_STOP_SECONDS="0.5") as worker:
         worker.line()
         worker.line()
         assert worker.finish(signal.SIGTERM) == 0
     assert [starts for _, _, starts in rows(admin, shape)] == [0, 0]
-    gone = admin.execute("select stopped_at is not null from duly.workers").fetchall()
-    assert gone == [(True,)]
+    stopped = admin.execute("select stopped_at is not null from duly.workers").fetchall()
+    assert stopped == [(True,)]
 
 
-async def test_a_silent_server_does_not_delay_a_second_signal(shape: Shape, conformance_dsn: str, admin: Admin) -> None:
-    put(admin, shape, "wait")
+async def test_a_second_signal_stops_a_worker_whose_database_does_not_answer(
+    shape: Shape, conformance_dsn: str, admin: Admin
+) -> None:
+    add_rows(admin, shape, "wait")
     with Proxy(conformance_dsn) as proxy, worker_process(proxy.address, shape, "lease_seconds=60") as worker:
         worker.line()
         proxy.freeze()

@@ -39,16 +39,16 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("name", "first"), [("ledger", "drain"), ("posts", "release"), ("ingest", "drain"), ("all", "ledger")]
 )
-def test_a_scenario_that_there_is_not_is_refused_with_those_there_are(name: str, first: str) -> None:
+def test_bench_refuses_an_unknown_scenario_and_lists_the_known_ones(name: str, first: str) -> None:
     answer = run(name, "--only", "sprint")
     assert answer.returncode == 2
-    assert f"there is no 'sprint': choose from {first}," in answer.stderr
+    assert f"unknown name 'sprint': choose from {first}," in answer.stderr
 
 
 # The ledger -----------------------------------------------------------------------------------------------------------
 
 
-def test_our_side_of_one_round() -> None:
+def test_bench_ledger_measures_one_round_of_duly() -> None:
     few = ("--rounds", "1", "--jobs", "60", "--warm-waves", "1")
     answer = run("ledger", "--systems", "duly", "--only", "drain,bulk", *few, "--json")
     assert answer.returncode == 0, answer.stderr
@@ -100,7 +100,7 @@ def test_a_peer_with_an_environment_of_its_own_is_pinned_by_hash(peer: Peer) -> 
     assert "://" not in lock
 
 
-def test_what_is_compared_with_our_own_drain_brings_that_drain_along() -> None:
+def test_a_scenario_compared_with_drain_adds_drain_to_the_plan() -> None:
     plan = make_plan(["snapshot"], ["duly", "pgqueuer"])
     assert [(scenario.name, variants) for scenario, variants in plan] == [("drain", ["duly"]), ("snapshot", ["duly"])]
 
@@ -109,7 +109,7 @@ def test_what_is_compared_with_our_own_drain_brings_that_drain_along() -> None:
 
 
 @pytest.mark.long
-def test_posts_and_what_they_are_held_against() -> None:
+def test_bench_posts_measures_duly_and_the_bare_program() -> None:
     few = ("--posts", "40", "--stored", "50", "--intents", "10", "--clients", "2", "--minute-seconds", "0.5")
     answer = run("posts", "--rounds", "1", "--only", "release,intents", *few, "--warm-waves", "1", "--json")
     assert answer.returncode == 0, answer.stderr
@@ -126,14 +126,14 @@ def test_posts_and_what_they_are_held_against() -> None:
     assert answer.stderr.count("round 1 ") == len(text["measures"])
 
 
-def test_growth_is_few_posts_against_many_in_turns() -> None:
+def test_bench_posts_growth_compares_few_and_many_stored_posts() -> None:
     plan = posts.BENCH.make_plan(["growth"])
     variants = ("few stored", "many stored")
     assert [(each.name, each.variants) for each in plan] == [("grown-release", variants), ("grown-intents", variants)]
 
 
-@pytest.mark.lawless
-def test_posts_that_are_made_for_measuring_break_no_law_but_that_the_old_ones_have_no_log(database: str) -> None:
+@pytest.mark.breaks_invariants
+def test_generated_benchmark_posts_violate_only_the_log_invariants(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         store.add_people(connection, "due-", 20)
         store.add_waiting(connection, "due-", 20, store.read_clock(connection), 1.0)
@@ -146,7 +146,7 @@ def test_posts_that_are_made_for_measuring_break_no_law_but_that_the_old_ones_ha
 # Ingest ---------------------------------------------------------------------------------------------------------------
 
 
-def test_ingest_and_what_it_is_held_against() -> None:
+def test_bench_ingest_measures_duly_and_the_bare_worker() -> None:
     few = ("--sessions", "80", "--days", "10000", "--warm-waves", "1")
     answer = run("ingest", "--rounds", "1", "--only", "drain", *few, "--json")
     assert answer.returncode == 0, answer.stderr
@@ -156,19 +156,19 @@ def test_ingest_and_what_it_is_held_against() -> None:
     assert all(value > 0 for goal in text["goals"] for value in goal["values"])
 
 
-def test_growth_is_few_days_against_many_in_turns() -> None:
+def test_bench_ingest_growth_compares_few_and_many_days() -> None:
     plan = ingest.BENCH.make_plan(["growth"])
     assert [(each.name, each.variants) for each in plan] == [("grown", ("few days", "many days"))]
 
 
-def test_sessions_of_a_batch_are_about_different_days_and_half_of_them_change_theirs() -> None:
+def test_generated_sessions_have_distinct_days_and_half_change_theirs() -> None:
     sessions = [content.shown(number, 1000) for number in range(200)]
     assert len({(each.user_id, each.payload["schedule_date"]) for each in sessions}) == 200
     assert sum(each.kind in (content.Kind.NEW, content.Kind.CHANGED) for each in sessions) == 100
 
 
-@pytest.mark.lawless
-def test_days_that_are_made_for_measuring_break_no_law_but_that_they_have_no_log(database: str) -> None:
+@pytest.mark.breaks_invariants
+def test_generated_benchmark_days_violate_only_the_log_invariants(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         ingest_store.add_sessions(connection, [content.shown(number, 30) for number in range(20)])
         assert check(connection, ["duly", "schedule_ingest"]) == []
@@ -185,7 +185,7 @@ def test_days_that_are_made_for_measuring_break_no_law_but_that_they_have_no_log
 
 
 @pytest.mark.long
-def test_a_pass_beside_more_schedules_and_a_sender_beside_a_bare_program() -> None:
+def test_bench_scheduler_measures_passes_due_queries_and_sending() -> None:
     few = ("--schedules", "2000", "--due", "10", "--runs", "1000", "--messages", "100")
     answer = run("scheduler", "--rounds", "1", *few, "--json")
     assert answer.returncode == 0, answer.stderr
@@ -206,7 +206,7 @@ def test_a_pass_beside_more_schedules_and_a_sender_beside_a_bare_program() -> No
 
 
 @pytest.mark.long
-def test_all_of_them_become_raw_figures_pictures_and_a_page(tmp_path: Path) -> None:
+def test_bench_all_writes_raw_figures_charts_and_a_page(tmp_path: Path) -> None:
     answer = run("all", "--quick", "--only", "ledger", "--out", str(tmp_path), "--json")
     assert answer.returncode == 0, answer.stderr
     text = json.loads(answer.stdout)
@@ -214,9 +214,9 @@ def test_all_of_them_become_raw_figures_pictures_and_a_page(tmp_path: Path) -> N
     written = {file.name for file in tmp_path.iterdir()}
     assert written == {"ledger.data.json", "ledger-throughput.svg", "ledger-latency.svg", "README.md"}
     assert {Path(name).name for name in text["written"]} == written - {"ledger.data.json"}
-    kept = (tmp_path / "ledger.data.json").read_bytes()
+    stored = (tmp_path / "ledger.data.json").read_bytes()
     assert run("all", "--quick", "--only", "verify", "--out", str(tmp_path)).returncode == 0
-    assert (tmp_path / "ledger.data.json").read_bytes() == kept, "only what was asked for is measured again"
+    assert (tmp_path / "ledger.data.json").read_bytes() == stored, "only what was asked for is measured again"
     assert "verify.data.json" in (page := (tmp_path / "README.md").read_text())
     assert "ledger.data.json" in page
     assert page.count("- Seed: ") == 2
@@ -233,7 +233,7 @@ def test_all_of_them_become_raw_figures_pictures_and_a_page(tmp_path: Path) -> N
 # Verdicts -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_ratio_is_between_figures_of_one_round_and_the_median_counts() -> None:
+def test_a_verdict_is_the_median_of_the_ratios_per_round() -> None:
     rates = {1: (300.0, 100.0), 2: (100.0, 200.0), 3: (240.0, 200.0)}
     measures = [
         Measure(number, "bulk", variant, {"per_second": rate}, 0.3, 0.3 if number < 3 else 4.0)
@@ -246,7 +246,7 @@ def test_a_ratio_is_between_figures_of_one_round_and_the_median_counts() -> None
 
 
 @pytest.mark.parametrize(("value", "is_met"), [(0.79, False), (0.8, True), (1.0, True), (1.2, True), (1.21, False)])
-def test_what_must_stay_the_same_may_be_neither_slower_nor_faster(value: float, is_met: bool) -> None:
+def test_a_goal_with_two_limits_fails_above_and_below(value: float, is_met: bool) -> None:
     goal = Goal("grown", "of few", "many", minimum=0.8, maximum=1.2)
     assert goal.is_met_by(value) == is_met
     assert goal.limits == "≥ 0.8, ≤ 1.2"
@@ -255,7 +255,7 @@ def test_what_must_stay_the_same_may_be_neither_slower_nor_faster(value: float, 
 # Verify ---------------------------------------------------------------------------------------------------------------
 
 
-def test_verify_over_histories_of_all_domains() -> None:
+def test_bench_verify_measures_histories_of_all_domains() -> None:
     answer = run("verify", "--rounds", "1", "--events", "3000", "--json")
     assert answer.returncode == 0, answer.stderr
     text = json.loads(answer.stdout)
@@ -266,7 +266,7 @@ def test_verify_over_histories_of_all_domains() -> None:
     ]
 
 
-def test_histories_that_are_made_for_measuring_are_of_every_machine_and_break_no_law(database: str) -> None:
+def test_generated_histories_cover_every_state_machine_and_violate_no_invariant(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         build_history(connection, 3000)
         assert 2700 < count_events(connection) < 3300
@@ -279,7 +279,7 @@ def test_histories_that_are_made_for_measuring_are_of_every_machine_and_break_no
 
 
 @pytest.mark.timeout(600)
-def test_a_screen_is_read_as_settings_say_and_only_what_was_measured_is_claimed(tmp_path: Path) -> None:
+def test_bench_ocr_uses_the_settings_and_claims_only_what_was_measured(tmp_path: Path) -> None:
     (tmp_path / "before.jpg").write_bytes(picture("before"))
     shown = [*BEFORE, ("15:00", "16:00", "Jour", "Nobody", "Nowhere")]
     truth = [{"file": "before.jpg", "date_line": "Tisdag 17 mars 2026", "shifts": shown}]

@@ -10,7 +10,7 @@ from tools.bulk_data.builder import ORGS
 SAMPLE = 100_000
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 @pytest.mark.long
 def test_a_hundred_thousand_jobs_break_no_invariant(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
@@ -33,7 +33,7 @@ def test_a_hundred_thousand_jobs_break_no_invariant(database: str) -> None:
         assert 3 * SAMPLE < count_events(connection) < 3.5 * SAMPLE
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 def test_finished_and_waiting_jobs_are_added_to_each_other_and_none_is_due_for_whoever_handles_them(
     database: str,
 ) -> None:

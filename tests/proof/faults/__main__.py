@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from tests.proof.faults.episodes import EPISODES, Outcome, run_episode
-from tests.proof.faults.report import about_this_machine, as_json, load, totals_of, write_report
-from tests.proof.faults.world import chance_of
+from tests.proof.faults.harness import random_for
+from tests.proof.faults.report import about_this_machine, as_json, load, sum_counts, write_report
 
 EPISODE_SECONDS = 75.0
 SNAPSHOT_SECONDS = 180.0
@@ -18,42 +18,42 @@ SNAPSHOT_SECONDS = 180.0
 
 def main() -> int:
     """Run, say what was done and what came of it; 1 when a promise was broken."""
-    asked = arguments()
-    if asked.list:
+    options = arguments()
+    if options.list:
         for name, each in EPISODES.items():
-            print(f"{name:13} {each.about}" + (f" (not here: {why})" if (why := each.missing()) else ""))
+            print(f"{name:13} {each.about}" + (f" (not here: {reason})" if (reason := each.missing()) else ""))
         return 0
-    said = sys.stderr if asked.json else sys.stdout
+    stream = sys.stderr if options.json else sys.stdout
 
     def report(line: str) -> None:
-        print(line, file=said, flush=True)
+        print(line, file=stream, flush=True)
 
-    wanted = [asked.episode] if asked.episode else asked.only.split(",") if asked.only else list(EPISODES)
+    wanted = [options.episode] if options.episode else options.only.split(",") if options.only else list(EPISODES)
     if unknown := [name for name in wanted if name not in EPISODES]:
-        option = f"--episode {asked.episode}" if asked.episode else f"--only {asked.only}"
+        option = f"--episode {options.episode}" if options.episode else f"--only {options.only}"
         print(f"duly: {option}: there is no '{unknown[0]}': choose from {', '.join(EPISODES)}", file=sys.stderr)
         return 2
-    about = {**about_this_machine(asked.seed), "again": f"`{again(asked)}`"}
+    about = {**about_this_machine(options.seed), "again": f"`{repeat_command(options)}`"}
     before = load()
-    report(f"duly: {again(asked)}")
-    missing = {name: why for name in wanted if (why := EPISODES[name].missing())}
+    report(f"duly: {repeat_command(options)}")
+    missing = {name: reason for name in wanted if (reason := EPISODES[name].missing())}
     names = [name for name in wanted if name not in missing]
-    if asked.episode:
-        outcomes = [episode(name, asked.seed, asked.seconds, report) for name in names]
+    if options.episode:
+        outcomes = [episode(name, options.seed, options.seconds, report) for name in names]
     else:
-        outcomes = run(names, asked.minutes * 60, asked.seed, report)
+        outcomes = run(names, options.minutes * 60, options.seed, report)
     about["load"] = f"{before} before, {load()} after"
-    for name, why in missing.items():
-        report(f"not run: {name}: {why}")
-    if asked.report:
+    for name, reason in missing.items():
+        report(f"not run: {name}: {reason}")
+    if options.report:
         for file in write_report(outcomes, missing, about):
             report(f"written: {file.name}")
     broken = [each for outcome in outcomes for each in outcome.violations]
-    if asked.json:
+    if options.json:
         print(json.dumps(as_json(outcomes, missing, about)))
     else:
-        report("\n".join(f"{several:8,} {name}" for name, several in sorted(totals_of(outcomes).items())))
-        report(f"duly: {len(outcomes)} episodes, {len(broken)} violations; again: {again(asked)}")
+        report("\n".join(f"{several:8,} {name}" for name, several in sorted(sum_counts(outcomes).items())))
+        report(f"duly: {len(outcomes)} episodes, {len(broken)} violations; again: {repeat_command(options)}")
     return 1 if broken else 0
 
 
@@ -63,7 +63,7 @@ def run(names: Sequence[str], seconds: float, seed: int, report: Callable[[str],
     end = time.monotonic() + seconds
     while names and (len(outcomes) < len(names) or time.monotonic() < end):
         name = names[len(outcomes) % len(names)]
-        drawn = chance_of(seed, len(outcomes) + 1, name).randrange(1, 10**6)
+        drawn = random_for(seed, len(outcomes) + 1, name).randrange(1, 10**6)
         length = min(SNAPSHOT_SECONDS if name == "snapshot" else EPISODE_SECONDS, seconds / len(names))
         outcomes.append(episode(name, drawn, length, report))
         if outcomes[-1].violations:
@@ -86,12 +86,12 @@ def episode(name: str, seed: int, seconds: float, report: Callable[[str], None])
     return outcome
 
 
-def again(asked: argparse.Namespace) -> str:
+def repeat_command(options: argparse.Namespace) -> str:
     """The command that asks for the same, word for word."""
-    words = ["--episode", asked.episode, "--seconds", f"{asked.seconds:g}"] if asked.episode else []
-    words += [] if asked.episode else ["--minutes", f"{asked.minutes:g}"]
-    words += ["--only", asked.only] if asked.only else []
-    return shlex.join(["./duly", "chaos", *words, "--seed", str(asked.seed)])
+    parts = ["--episode", options.episode, "--seconds", f"{options.seconds:g}"] if options.episode else []
+    parts += [] if options.episode else ["--minutes", f"{options.minutes:g}"]
+    parts += ["--only", options.only] if options.only else []
+    return shlex.join(["./duly", "chaos", *parts, "--seed", str(options.seed)])
 
 
 def arguments() -> argparse.Namespace:

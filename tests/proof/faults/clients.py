@@ -72,17 +72,17 @@ class Client:
         self.is_over = False
         self.storms: set[asyncio.Task[None]] = set()
 
-    def note(self, kind: str, **told: object) -> None:
+    def note(self, kind: str, **fields: object) -> None:
         """What we were told, for good."""
-        os.write(self.journal, (json.dumps({"kind": kind, **told}, default=str) + "\n").encode())
+        os.write(self.journal, (json.dumps({"kind": kind, **fields}, default=str) + "\n").encode())
 
-    async def until_answered(self, what: str, ask: Callable[[], Awaitable[Any]]) -> Any:
+    async def until_answered(self, what: str, request_once: Callable[[], Awaitable[Any]]) -> Any:
         """Ask, and ask again, until there is an answer; a refusal is one."""
         began = time.monotonic()
         try:
             while True:
                 try:
-                    return await ask()
+                    return await request_once()
                 except NOT_ANSWERED as error:
                     self.note("unanswered", what=what, error=type(error).__name__)
                     await pause(0.05)
@@ -134,16 +134,16 @@ class Client:
     async def posts(self, nth: int) -> None:
         """A post, once, however many ask for it: half of them with one request id, half with their own."""
         author = AUTHORS[(self.seed * 1000 + nth) % len(AUTHORS)]
-        await self.ask_for_a_post(author, self.chance.choice([1, 1, 1, 6]))
+        await self.request_post(author, self.chance.choice([1, 1, 1, 6]))
 
-    async def ask_for_a_post(self, author: str, several: int) -> None:
+    async def request_post(self, author: str, several: int) -> None:
         """So many requests at once for one post."""
         upload = partial(posts.upload_image, self.pool, self.objects, author, b"a picture")
         name = await self.until_answered("upload", upload)
         request = uuid4()
         ids = [request if each % 2 == 0 else uuid4() for each in range(several)]
 
-        async def ask(request_id: UUID) -> None:
+        async def request_once(request_id: UUID) -> None:
             self.note("asks", what="post", key=request_id)
             intent = Intent(author, name, f"a day of {author}, and I was happy", request_id)
             try:
@@ -157,7 +157,7 @@ class Client:
                     "post", id=made.row["postId"], author=author, request=request_id, created=isinstance(made, Created)
                 )
 
-        await asyncio.gather(*map(ask, ids))
+        await asyncio.gather(*map(request_once, ids))
 
     # Captures ---------------------------------------------------------------------------------------------------------
 
@@ -169,10 +169,10 @@ class Client:
             {
                 "start": f"{8 + 3 * nth:02d}:00",
                 "end": f"{10 + 3 * nth:02d}:00",
-                "title": f"{who} • Städning",
+                "title": f"{customer} • Städning",
                 "location": "Billdal",
             }
-            for nth, who in enumerate(several)
+            for nth, customer in enumerate(several)
         ]
         day = {"schedule_date": f"2026-02-{self.chance.randint(10, 12)}", "entries": entries}
         made = await self.until_answered(
@@ -189,8 +189,8 @@ class Client:
 
     async def open_runs(self, limit: int) -> list[int]:
         """Runs that wait for an answer."""
-        ask = partial(scheduler.list_runs, self.pool, None, status=RunStatus.SENT, limit=limit)
-        page = await self.until_answered("list", ask)
+        request_once = partial(scheduler.list_runs, self.pool, None, status=RunStatus.SENT, limit=limit)
+        page = await self.until_answered("list", request_once)
         return [run.id for run in page.items]
 
     async def tap_all(self, runs: Sequence[int], taps: int, name: str) -> None:
@@ -217,18 +217,18 @@ class Client:
 
     # Storms -----------------------------------------------------------------------------------------------------------
 
-    def hear(self) -> None:
+    def read_command(self) -> None:
         """A line on our input: a storm begins."""
         if line := sys.stdin.readline():
             name, *numbers = line.split()
             storm = self.storm_of_answers if name == "answers" else self.storm_of_intents
-            task = asyncio.create_task(self.say_when_over(storm(*map(int, numbers))))
+            task = asyncio.create_task(self.report_when_done(storm(*map(int, numbers))))
             self.storms.add(task)
             task.add_done_callback(self.storms.discard)
         else:
             asyncio.get_running_loop().remove_reader(0)
 
-    async def say_when_over(self, storm: Awaitable[int]) -> None:
+    async def report_when_done(self, storm: Awaitable[int]) -> None:
         """Let it pass, and say how often it asked."""
         os.write(1, f"asked {await storm}\n".encode())
 
@@ -245,29 +245,29 @@ class Client:
     async def storm_of_intents(self, first: int, several: int, requests: int) -> int:
         """Every author is asked for, many times."""
         authors = [AUTHORS[(first + nth) % len(AUTHORS)] for nth in range(several)]
-        await asyncio.gather(*(self.ask_for_a_post(author, requests) for author in authors))
+        await asyncio.gather(*(self.request_post(author, requests) for author in authors))
         return several * requests
 
     # All of it --------------------------------------------------------------------------------------------------------
 
-    async def keep_asking(self, ask: Callable[[int], Awaitable[None]], every: float) -> None:
+    async def repeat_requests(self, request_once: Callable[[int], Awaitable[None]], every: float) -> None:
         """Ask for one thing after the other, until it is over."""
         nth = 0
         while not self.is_over:
             nth += 1
-            await ask(nth)
+            await request_once(nth)
             await pause(every * self.tuning * self.chance.uniform(0.2, 1.8))
 
     async def run(self) -> None:
         """Everything at once, until we are told to stop; what is asked then is still answered."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.stop)
-        asyncio.get_running_loop().add_reader(0, self.hear)
+        asyncio.get_running_loop().add_reader(0, self.read_command)
         os.write(1, b"ready\n")
         await asyncio.gather(
-            self.keep_asking(self.jobs, 1.0),
-            self.keep_asking(self.posts, 4.0),
-            self.keep_asking(self.captures, 3.0),
-            self.keep_asking(self.answers, 4.0),
+            self.repeat_requests(self.jobs, 1.0),
+            self.repeat_requests(self.posts, 4.0),
+            self.repeat_requests(self.captures, 3.0),
+            self.repeat_requests(self.answers, 4.0),
         )
         os.write(1, b"end\n")
 

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.proof.faults.checks import violations
-from tests.proof.faults.faults import FAULTS, die_at_crash_points, find_faketime, hold_a_snapshot, let_fingers_tap
-from tests.proof.faults.points import Place, rounds
-from tests.proof.faults.world import SIX_HOURS, Shape, World, chance_of, open_world
+from tests.proof.faults.crash_sites import CrashSite, rounds
+from tests.proof.faults.faults import FAULTS, die_at_crash_points, find_faketime, hold_a_snapshot, tap_concurrently
+from tests.proof.faults.harness import SIX_HOURS, Harness, Shape, open_harness, random_for
 from tests.support.pooler import find_pgbouncer
 
 TMPFS_MEGABYTES = 400
 MAX_TRIES = 3  # of a crash point that was not met
 CLOCKS = {"+1h": 3600.0, "-1h": -3600.0}
 ORDINARY = tuple(name for name in FAULTS if name != "apply functions again")
-Steps = Callable[[World, float], None]
+Steps = Callable[[Harness, float], None]
 
 
 @dataclass(frozen=True)
@@ -57,30 +57,30 @@ def run_episode(
     """One episode, from an empty database to the last check."""
     episode = EPISODES[name]
     began = time.monotonic()
-    place = contextmanager(episode.on)() if episode.on else nullcontext(None)
-    with place as home, open_world(seed, replace(episode.shape, durable=durable, home=home)) as world:
-        world.report = report
-        world.start_clients()
-        world.pass_time(SIX_HOURS)  # the first reminders are due
-        episode.steps(world, seconds)
-        world.say("settle down")
+    site = contextmanager(episode.on)() if episode.on else nullcontext(None)
+    with site as home, open_harness(seed, replace(episode.shape, durable=durable, home=home)) as harness:
+        harness.report = report
+        harness.start_clients()
+        harness.pass_time(SIX_HOURS)  # the first reminders are due
+        episode.steps(harness, seconds)
+        harness.log_step("settle down")
         if episode.shape.through_pooler:
-            faults = [several for name, several in world.counts.items() if name.startswith("fault: ")]
-            world.counts["faults through a pooler"] = sum(faults)
-        found = hold_to_account(world)
-        return Outcome(name, seed, time.monotonic() - began, dict(world.counts), world.said, found)
+            faults = [several for name, several in harness.counts.items() if name.startswith("fault: ")]
+            harness.counts["faults through a pooler"] = sum(faults)
+        found = check_promises(harness)
+        return Outcome(name, seed, time.monotonic() - began, dict(harness.counts), harness.log_lines, found)
 
 
-def hold_to_account(world: World) -> list[str]:
+def check_promises(harness: Harness) -> list[str]:
     """Mend everything, let a last storm pass, let workers finish; then every promise that is broken, in words."""
-    world.mend()
-    world.calm_down()
-    let_fingers_tap(world)
-    found = [*world.settle_down(), *violations(world)]
-    of_zombies = world.counts["refused writes of zombies"] + world.counts["losses that zombies noticed"]
-    world.counts["leases lost by others"] = len(world.losses()) - of_zombies
-    world.counts["workers refused for want of the schema"] = world.troubles()
-    world.counts["poolers that died by themselves"] = world.pooler_deaths()
+    harness.undo_faults()
+    harness.calm_down()
+    tap_concurrently(harness)
+    found = [*harness.wait_until_settled(), *violations(harness)]
+    of_zombies = harness.counts["refused writes of zombies"] + harness.counts["losses that zombies noticed"]
+    harness.counts["leases lost by others"] = len(harness.losses()) - of_zombies
+    harness.counts["workers refused for want of the schema"] = harness.count_schema_refusals()
+    harness.counts["poolers that died by themselves"] = harness.pooler_deaths()
     return found
 
 
@@ -103,100 +103,100 @@ def plan(seed: int, names: Sequence[str]) -> Iterator[Step]:
     waiting: list[str] = []
     for nth in count(1):
         if not waiting:
-            waiting = chance_of(seed, nth, "order").sample(names, len(names))
+            waiting = random_for(seed, nth, "order").sample(names, len(names))
         name = waiting.pop()
-        chance = chance_of(seed, nth, name)
+        chance = random_for(seed, nth, name)
         yield Step(nth, name, FAULTS[name].draw(chance), chance.uniform(0.1, 0.8))
 
 
-def do(world: World, step: Step) -> None:
+def do(harness: Harness, step: Step) -> None:
     """One fault of a plan."""
-    world.say(str(step))
-    world.remember_logs()
-    world.chance = chance_of(world.seed, step.nth, step.name, "whom")
-    FAULTS[step.name].do(world, **step.given)
-    world.counts[f"fault: {step.name}"] += 1
-    world.fill_up()
-    world.pause(step.rest)
+    harness.log_step(str(step))
+    harness.record_logs()
+    harness.chance = random_for(harness.seed, step.nth, step.name, "whom")
+    FAULTS[step.name].do(harness, **step.given)
+    harness.counts[f"fault: {step.name}"] += 1
+    harness.fill_up()
+    harness.pause(step.rest)
 
 
 def rounds_of(*names: str) -> Steps:
     """These faults, as the seed plans them."""
 
-    def steps(world: World, seconds: float) -> None:
+    def steps(harness: Harness, seconds: float) -> None:
         end = time.monotonic() + seconds
-        for step in plan(world.seed, names):
+        for step in plan(harness.seed, names):
             if time.monotonic() > end:
                 return
-            do(world, step)
+            do(harness, step)
 
     return steps
 
 
-def at_every_crash_point(world: World, _: float) -> None:
+def at_every_crash_point(harness: Harness, _: float) -> None:
     """A worker dies at every crash point of every kind of work, however long it takes; who did not is tried again."""
-    waiting = list(rounds(chance_of(world.seed, "crash points")))
+    waiting = list(rounds(random_for(harness.seed, "crash points")))
     for _ in range(MAX_TRIES):
-        again: list[list[Place]] = []
-        for places in waiting:
-            world.remember_logs()
-            world.say(f"die at {', '.join(map(repr, places))}")
-            met = die_at_crash_points(world, dict.fromkeys(places, 1))
-            again += [left] if (left := [place for place in places if place not in met]) else []
+        again: list[list[CrashSite]] = []
+        for sites in waiting:
+            harness.record_logs()
+            harness.log_step(f"die at {', '.join(map(repr, sites))}")
+            met = die_at_crash_points(harness, dict.fromkeys(sites, 1))
+            again += [left] if (left := [site for site in sites if site not in met]) else []
         waiting = again
 
 
-def with_other_clocks(world: World, seconds: float) -> None:
+def with_other_clocks(harness: Harness, seconds: float) -> None:
     """Workers an hour ahead and an hour behind work beside the others."""
     library = find_faketime()
     with ExitStack() as stack:
         for shift, ahead in CLOCKS.items():
-            pool = world.add_pool(
+            pool = harness.add_pool(
                 stack, LD_PRELOAD=str(library), FAKETIME=shift, FAKETIME_DONT_FAKE_MONOTONIC="1", TZ="UTC"
             )
-            pid = world.start_worker("clock=print", pool=pool)
+            pid = harness.start_worker("clock=print", pool=pool)
             shown = float(pool.wait_for_line(pid, "clock").split()[1])
             assert abs(shown - time.time() - ahead) < 60, f"its clock shows {shown}, and ours {time.time()}"
-        for _ in range(world.shape.workers):
-            world.start_worker(pool=world.pool_chance.choice(world.pools[1:]))
+        for _ in range(harness.shape.workers):
+            harness.start_worker(pool=harness.pool_chance.choice(harness.pools[1:]))
         rounds_of("kill workers", "stop past the lease", "let the clock jump", "cut every wire", "end backends")(
-            world, seconds
+            harness, seconds
         )
-        world.stop_workers()
-        del world.pools[1:]
+        harness.stop_workers()
+        del harness.pools[1:]
 
 
-def under_a_held_snapshot(world: World, seconds: float) -> None:
+def under_a_held_snapshot(harness: Harness, seconds: float) -> None:
     """A snapshot is held all the while."""
-    sight = hold_a_snapshot(world)
+    sight = hold_a_snapshot(harness)
     seen, began = sight(), time.monotonic()
-    rounds_of("kill workers", "stop past the lease", "lose answers to commits")(world, seconds)
+    rounds_of("kill workers", "stop past the lease", "lose answers to commits")(harness, seconds)
     assert seen is not None
     assert sight() == seen, "the snapshot was let go"
-    world.counts["seconds under a held snapshot"] += int(time.monotonic() - began)
+    harness.counts["seconds under a held snapshot"] += int(time.monotonic() - began)
 
 
-def with_a_full_disk(world: World, seconds: float) -> None:
+def with_a_full_disk(harness: Harness, seconds: float) -> None:
     """The server's disk is filled to the last block, and emptied again."""
-    assert world.shape.home
-    ballast = world.shape.home.parent / "ballast"
+    assert harness.shape.home
+    ballast = harness.shape.home.parent / "ballast"
     end = time.monotonic() + seconds
-    for step in plan(world.seed, ["kill workers"]):
+    for step in plan(harness.seed, ["kill workers"]):
         if time.monotonic() > end:
             break
-        do(world, step)
-        world.say("fill the disk")
-        world.remember_logs()
+        do(harness, step)
+        harness.log_step("fill the disk")
+        harness.record_logs()
         fill(ballast)
-        world.pause(2.0 + 4 * step.rest)
+        harness.pause(2.0 + 4 * step.rest)
         ballast.unlink()
-        world.server.ensure()
-        world.say("room again")
-        world.counts["disks filled"] += 1
-        world.counts["writes refused for want of room"] = world.refusals_for_want_of_room()
-        world.pause(2.0)
-        world.fill_up()
-    assert world.counts["writes refused for want of room"], "the disk was full, and nobody was refused"
+        harness.server.ensure()
+        harness.log_step("room again")
+        harness.counts["disks filled"] += 1
+        harness.counts["writes refused for want of room"] = harness.count_disk_full_errors()
+        harness.pause(2.0)
+        harness.fill_up()
+    assert harness.counts["writes refused for want of room"], "the disk was full, and nobody was refused"
 
 
 def fill(ballast: Path) -> None:

@@ -22,13 +22,13 @@ import psycopg
 
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
+from tests.proof.faults.crash_sites import ONCE, CrashSite, die_at, rounds
+from tests.proof.faults.harness import SIX_HOURS, Harness, random_for
 from tests.proof.faults.people import AUTHORS
-from tests.proof.faults.points import ONCE, Place, die_at, rounds
 from tests.proof.faults.workers import LEASE_SECONDS
-from tests.proof.faults.world import SIX_HOURS, World, chance_of
 from tests.support.outbox.receiver import Answer, Posted
 from tests.support.postmaster import postmaster_of
-from tests.support.processes import is_gone, wait_gone
+from tests.support.processes import has_ended, wait_until_ended
 
 PAST_THE_LEASE = LEASE_SECONDS + 0.8
 SPRUNG_SECONDS = 10.0
@@ -64,172 +64,172 @@ FAKETIME = ("faketime/libfaketimeMT.so.1", "libfaketimeMT.so.1")
 # Workers --------------------------------------------------------------------------------------------------------------
 
 
-def kill_workers(world: World, several: int = 5) -> None:
+def kill_workers(harness: Harness, several: int = 5) -> None:
     """kill -9 of workers, whichever and whenever; others come in their place."""
     for _ in range(several):
-        world.kill(*world.any_running())
-        world.start_worker()
-        world.pause(world.chance.uniform(0.0, 0.1))
+        harness.kill(*harness.any_running())
+        harness.start_worker()
+        harness.pause(harness.chance.uniform(0.0, 0.1))
 
 
-def die_at_crash_points(world: World, places: Mapping[Place, int]) -> set[Place]:
+def die_at_crash_points(harness: Harness, sites: Mapping[CrashSite, int]) -> set[CrashSite]:
     """Workers of one kind of work each, and nobody beside them, die at the n-th pass of a point of this kind."""
-    world.stop_workers()
-    met = die_at(world, places, SPRUNG_SECONDS)
-    world.counts["crash points armed"] += len(places)
-    world.counts["crash points met"] += len(met)
-    for place in places:
-        world.counts[f"armed: {place.point} of {place.work}"] += 1
-        world.counts[f"met: {place.point} of {place.work}"] += place in met
+    harness.stop_workers()
+    met = die_at(harness, sites, SPRUNG_SECONDS)
+    harness.counts["crash points armed"] += len(sites)
+    harness.counts["crash points met"] += len(met)
+    for site in sites:
+        harness.counts[f"armed: {site.point} of {site.work}"] += 1
+        harness.counts[f"met: {site.point} of {site.work}"] += site in met
     return met
 
 
-def draw_places(chance: random.Random) -> Mapping[str, Any]:
+def draw_sites(chance: random.Random) -> Mapping[str, Any]:
     """Some places, and the pass at which each is deadly; some are passed once only."""
-    places = chance.sample(next(rounds(chance)), 4)
-    return {"places": {place: 1 if place.deed in ONCE else chance.randint(1, 2) for place in places}}
+    sites = chance.sample(next(rounds(chance)), 4)
+    return {"sites": {site: 1 if site.operation in ONCE else chance.randint(1, 2) for site in sites}}
 
 
-def stop_past_the_lease(world: World, several: int = 3) -> None:
+def stop_past_the_lease(harness: Harness, several: int = 3) -> None:
     """SIGSTOP until others have taken over, then SIGCONT: the zombies write, and are refused."""
-    chosen = world.chance.sample(running := world.running(), min(several, len(running)))
+    chosen = harness.chance.sample(running := harness.running(), min(several, len(running)))
     for _, pid in chosen:
         os.kill(pid, signal.SIGSTOP)
     for _ in chosen:
-        world.start_worker()
-    world.pause(PAST_THE_LEASE)
+        harness.start_worker()
+    harness.pause(PAST_THE_LEASE)
     zombies = {pid for _, pid in chosen}
-    before = len(lost := [loss for loss in world.losses() if loss.pid in zombies])
+    before = len(lost := [loss for loss in harness.losses() if loss.pid in zombies])
     for pid in zombies:
         os.kill(pid, signal.SIGCONT)
     deadline = time.monotonic() + NOTICED_SECONDS
     while time.monotonic() < deadline and {loss.pid for loss in lost[before:]} != zombies:
-        world.pause(0.05)
-        lost = [loss for loss in world.losses() if loss.pid in zombies]
+        harness.pause(0.05)
+        lost = [loss for loss in harness.losses() if loss.pid in zombies]
     for pool, pid in chosen:
         pool.kill(pid)
-    world.counts["workers stopped past their lease"] += len(chosen)
-    world.counts["refused writes of zombies"] += sum(loss.is_refusal for loss in lost[before:])
-    world.counts["losses that zombies noticed"] += sum(not loss.is_refusal for loss in lost[before:])
+    harness.counts["workers stopped past their lease"] += len(chosen)
+    harness.counts["refused writes of zombies"] += sum(loss.is_refusal for loss in lost[before:])
+    harness.counts["losses that zombies noticed"] += sum(not loss.is_refusal for loss in lost[before:])
 
 
-def tell_workers_to_go(world: World) -> None:
+def terminate_workers(harness: Harness) -> None:
     """SIGTERM to everybody, again to some who have hardly heard it, and SIGKILL to who stays."""
-    gone = world.running()
-    for _, pid in gone:
+    terminated = harness.running()
+    for _, pid in terminated:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
-    world.fill_up_beside(gone)
-    for _, pid in gone:
-        if world.chance.random() < 0.4:
+    harness.fill_up_beside(terminated)
+    for _, pid in terminated:
+        if harness.chance.random() < 0.4:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + 3
-    while time.monotonic() < deadline and not all(is_gone(pid) for _, pid in gone):
-        world.pause(0.05)
-    for pool, pid in gone:
+    while time.monotonic() < deadline and not all(has_ended(pid) for _, pid in terminated):
+        harness.pause(0.05)
+    for pool, pid in terminated:
         pool.kill(pid)
-    world.counts["workers told to go"] += len(gone)
+    harness.counts["workers told to go"] += len(terminated)
 
 
 # The server -----------------------------------------------------------------------------------------------------------
 
 
-def kill_postmaster(world: World) -> None:
+def kill_postmaster(harness: Harness) -> None:
     """kill -9 of the server's first process; its supervisor starts it again."""
-    pid = postmaster_of(world.server.plan.home)
+    pid = postmaster_of(harness.server.plan.home)
     os.kill(pid, signal.SIGKILL)
-    wait_gone(pid)
-    world.server.ensure()
-    world.counts["postmaster kills"] += 1
+    wait_until_ended(pid)
+    harness.server.ensure()
+    harness.counts["postmaster kills"] += 1
 
 
-def stop_server_at_once(world: World) -> None:
+def stop_server_at_once(harness: Harness) -> None:
     """What `pg_ctl stop -m immediate` does: no checkpoint, no goodbye."""
-    pid = postmaster_of(world.server.plan.home)
+    pid = postmaster_of(harness.server.plan.home)
     os.kill(pid, signal.SIGQUIT)
-    wait_gone(pid)
-    world.server.ensure()
-    world.counts["immediate stops"] += 1
+    wait_until_ended(pid)
+    harness.server.ensure()
+    harness.counts["immediate stops"] += 1
 
 
-def end_backends(world: World) -> None:
+def end_backends(harness: Harness) -> None:
     """pg_terminate_backend of some connections, the listener's among them."""
-    deadline = time.monotonic() + (0.0 if world.shape.through_pooler else LISTENING_SECONDS)
-    there = dict(world.ask(CONNECTED))
-    while LISTENER not in there.values() and time.monotonic() < deadline:  # its worker was born a moment ago
-        world.pause(0.05)
-        there = dict(world.ask(CONNECTED))
-    chosen = [pid for pid, name in there.items() if name == LISTENER or world.chance.random() < 0.3]
-    ended = world.ask("select pid from unnest(%s::integer[]) as pid where pg_terminate_backend(pid)", chosen)
-    world.counts["backends ended"] += len(ended)
-    world.counts["listeners ended"] += sum(there[pid] == LISTENER for pid in ended)
+    deadline = time.monotonic() + (0.0 if harness.shape.through_pooler else LISTENING_SECONDS)
+    connected = dict(harness.query(CONNECTED))
+    while LISTENER not in connected.values() and time.monotonic() < deadline:  # its worker was born a moment ago
+        harness.pause(0.05)
+        connected = dict(harness.query(CONNECTED))
+    chosen = [pid for pid, name in connected.items() if name == LISTENER or harness.chance.random() < 0.3]
+    ended = harness.query("select pid from unnest(%s::integer[]) as pid where pg_terminate_backend(pid)", chosen)
+    harness.counts["backends ended"] += len(ended)
+    harness.counts["listeners ended"] += sum(connected[pid] == LISTENER for pid in ended)
 
 
-def hold_a_snapshot(world: World) -> Callable[[], int | None]:
+def hold_a_snapshot(harness: Harness) -> Callable[[], int | None]:
     """A transaction that sees the world of before, for as long as this world lives; what asks how old its sight is."""
-    connection = psycopg.connect(world.dsn)
+    connection = psycopg.connect(harness.dsn)
     connection.execute("set transaction isolation level repeatable read")
     connection.execute("select count(*) from ledger.job")
-    world.keep(connection)
+    harness.hold_connection(connection)
     pid = connection.info.backend_pid
     return lambda: next(
-        iter(world.ask("select backend_xmin::text::bigint from pg_stat_activity where pid = %s", pid)), None
+        iter(harness.query("select backend_xmin::text::bigint from pg_stat_activity where pid = %s", pid)), None
     )
 
 
-def let_the_clock_jump(world: World) -> None:
+def let_the_clock_jump(harness: Harness) -> None:
     """Six hours pass in a moment: every lease lapses in its holder's hands, and every post is due."""
-    world.pass_time(SIX_HOURS + 60)
-    world.counts["clock jumps"] += 1
+    harness.pass_time(SIX_HOURS + 60)
+    harness.counts["clock jumps"] += 1
 
 
 # The wires ------------------------------------------------------------------------------------------------------------
 
 
-def cut_commits(world: World, several: int = 10) -> None:
+def cut_commits(harness: Harness, several: int = 10) -> None:
     """The answer to a commit of something written is lost with its connection: mostly a client's, or a worker's."""
-    wires = [world.wire if nth % 10 in (2, 5, 8) else world.client_wire for nth in range(several)]
+    wires = [harness.wire if nth % 10 in (2, 5, 8) else harness.client_wire for nth in range(several)]
     for wire in wires:
         wire.cut_after_write()
         deadline = time.monotonic() + SPRUNG_SECONDS
         while wire.trap is not None and time.monotonic() < deadline:
-            world.pause(0.01)
-        of = "clients" if wire is world.client_wire else "workers"
-        world.counts[f"commits of {of} whose answer was lost"] += wire.trap is None
+            harness.pause(0.01)
+        of = "clients" if wire is harness.client_wire else "workers"
+        harness.counts[f"commits of {of} whose answer was lost"] += wire.trap is None
         wire.trap = None
 
 
-def cut_wires(world: World) -> None:
+def cut_wires(harness: Harness) -> None:
     """Every connection ends in whatever state it is."""
-    world.wire.cut()
-    world.client_wire.cut()
-    world.counts["wires cut"] += 1
+    harness.wire.cut()
+    harness.client_wire.cut()
+    harness.counts["wires cut"] += 1
 
 
-def go_half_open(world: World, whose: str = "workers") -> None:
+def go_half_open(harness: Harness, wire_name: str = "workers") -> None:
     """Nothing arrives and nobody hangs up, for longer than a lease: for workers, or for clients."""
-    wire = world.wire if whose == "workers" else world.client_wire
+    wire = harness.wire if wire_name == "workers" else harness.client_wire
     wire.freeze()
-    world.pause(PAST_THE_LEASE)
+    harness.pause(PAST_THE_LEASE)
     wire.resume()
-    world.counts[f"half-open connections of {whose}"] += 1
+    harness.counts[f"half-open connections of {wire_name}"] += 1
 
 
-def lose_answers(world: World) -> None:
+def lose_answers(harness: Harness) -> None:
     """Requests arrive and answers do not, for a while."""
-    world.wire.drop_answers()
-    world.pause(1.0)
-    world.wire.resume()
-    world.counts["answers lost for a while"] += 1
+    harness.wire.drop_answers()
+    harness.pause(1.0)
+    harness.wire.resume()
+    harness.counts["answers lost for a while"] += 1
 
 
 # The receiver ---------------------------------------------------------------------------------------------------------
 
 
-def trouble_at_the_receiver(world: World) -> None:
+def fail_at_the_receiver(harness: Harness) -> None:
     """It answers 500 and 429, hangs, or hangs up after it took the message."""
-    chance = chance_of(world.chance.random())  # its own: how many ask is nobody's to foresee
+    chance = random_for(harness.chance.random())  # its own: how many ask is nobody's to foresee
     drawn: list[str] = []
 
     def answer(_: Posted) -> Answer | None:
@@ -248,48 +248,48 @@ def trouble_at_the_receiver(world: World) -> None:
                 pass
         return Answer()
 
-    world.receiver.answer = answer
-    world.pause(3.0)
-    world.receiver.answer = lambda _: Answer()
-    world.counts["receiver troubles"] += 1
-    world.counts.update(f"receiver: {how}" for how in drawn)
+    harness.receiver.answer = answer
+    harness.pause(3.0)
+    harness.receiver.answer = lambda _: Answer()
+    harness.counts["receiver troubles"] += 1
+    harness.counts.update(f"receiver: {how}" for how in drawn)
 
 
 # Clients --------------------------------------------------------------------------------------------------------------
 
 
-def kill_a_client(world: World, nth: int = 0) -> None:
+def kill_a_client(harness: Harness, nth: int = 0) -> None:
     """kill -9 of somebody who asks."""
-    world.kill_client(nth)
-    world.start_clients()
+    harness.kill_client(nth)
+    harness.start_clients()
 
 
-def storm_of_answers(world: World, runs: int = 6, taps: int = 8) -> None:
+def storm_of_answers(harness: Harness, runs: int = 6, taps: int = 8) -> None:
     """Many fingers of several processes on the same runs at once."""
-    world.counts["taps in storms"] += let_fingers_tap(world, runs, taps)
-    world.counts["storms of answers"] += 1
+    harness.counts["taps in storms"] += tap_concurrently(harness, runs, taps)
+    harness.counts["storms of answers"] += 1
 
 
-def let_fingers_tap(world: World, runs: int = 6, taps: int = 8) -> int:
+def tap_concurrently(harness: Harness, runs: int = 6, taps: int = 8) -> int:
     """The same, be it a fault or not; how often they did."""
-    world.pass_time(SIX_HOURS)  # there is something to answer
-    return sum(world.storm("answers", runs, taps))
+    harness.pass_time(SIX_HOURS)  # there is something to answer
+    return sum(harness.storm("answers", runs, taps))
 
 
-def storm_of_intents(world: World, first: int = 0, authors: int = 4, requests: int = 8) -> None:
+def storm_of_intents(harness: Harness, first: int = 0, authors: int = 4, requests: int = 8) -> None:
     """Many requests of several processes for the same posts at once."""
-    world.counts["requests in storms"] += sum(world.storm("intents", first, authors, requests))
-    world.counts["storms of intents"] += 1
+    harness.counts["requests in storms"] += sum(harness.storm("intents", first, authors, requests))
+    harness.counts["storms of intents"] += 1
 
 
 # The schema -----------------------------------------------------------------------------------------------------------
 
 
-def apply_functions_again(world: World) -> None:
+def apply_functions_again(harness: Harness) -> None:
     """Every function, guard, policy and grant is applied again while everybody works, as by an upgrade."""
-    world.ask("delete from duly.schema_object")
-    migrate(world.dsn, Names(), report=lambda _: None)
-    world.counts["migrations under load"] += 1
+    harness.query("delete from duly.schema_object")
+    migrate(harness.dsn, Names(), report=lambda _: None)
+    harness.counts["migrations under load"] += 1
 
 
 def find_faketime() -> Path | None:
@@ -304,18 +304,18 @@ def find_faketime() -> Path | None:
 
 FAULTS: Mapping[str, Fault] = {
     "kill workers": Fault(kill_workers, lambda chance: {"several": chance.randint(4, 7)}),
-    "die at crash points": Fault(die_at_crash_points, draw_places),
+    "die at crash points": Fault(die_at_crash_points, draw_sites),
     "stop past the lease": Fault(stop_past_the_lease, lambda chance: {"several": chance.randint(2, 4)}),
-    "tell workers to go": Fault(tell_workers_to_go),
+    "tell workers to go": Fault(terminate_workers),
     "kill the postmaster": Fault(kill_postmaster),
     "stop the server at once": Fault(stop_server_at_once),
     "end backends": Fault(end_backends),
     "let the clock jump": Fault(let_the_clock_jump),
     "lose answers to commits": Fault(cut_commits, lambda chance: {"several": chance.randint(8, 12)}),
     "cut every wire": Fault(cut_wires),
-    "go half-open": Fault(go_half_open, lambda chance: {"whose": chance.choice(WIRES)}),
+    "go half-open": Fault(go_half_open, lambda chance: {"wire_name": chance.choice(WIRES)}),
     "lose answers for a while": Fault(lose_answers),
-    "trouble at the receiver": Fault(trouble_at_the_receiver),
+    "trouble at the receiver": Fault(fail_at_the_receiver),
     "kill a client": Fault(kill_a_client, lambda chance: {"nth": chance.randrange(8)}),
     "storm of answers": Fault(
         storm_of_answers, lambda chance: {"runs": chance.randint(3, 8), "taps": chance.randint(4, 10)}

@@ -13,18 +13,18 @@ from pathlib import Path
 from duly.crashpoint import CRASHPOINTS
 from duly.db.embedded.binaries import find_binaries
 from duly.launcher import ROOT
-from tests.proof.faults.checks import LONGEST_WAIT, MAX_STARTS, TAKEN_OVER
+from tests.proof.faults.checks import MAX_STARTS, MAX_WAIT, RECLAIMED
 from tests.proof.faults.clients import BURNS
+from tests.proof.faults.crash_sites import PASSED, CrashSite
 from tests.proof.faults.episodes import EPISODES, Outcome
 from tests.proof.faults.faults import WIRES
-from tests.proof.faults.points import PASSED, Place
 from tests.proof.faults.workers import WORKS
 from tools.bench.figures.record import kernel_release
 from tools.bench.plot import Bar, bars
 
 FIGURES = ROOT / "docs" / "figures"
-HALF_OPEN = tuple(f"half-open connections of {whose}" for whose in WIRES)
-LOST_COMMITS = tuple(f"commits of {whose} whose answer was lost" for whose in WIRES)
+HALF_OPEN = tuple(f"half-open connections of {wire_name}" for wire_name in WIRES)
+LOST_COMMITS = tuple(f"commits of {wire_name} whose answer was lost" for wire_name in WIRES)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ WITNESSED = (
     "leases lost by others",
     "messages received",
     "messages received twice",
-    *(f"begun again: {work}" for work in TAKEN_OVER),
+    *(f"begun again: {work}" for work in RECLAIMED),
     "lines of logs remembered",
     "verifications",
 )
@@ -109,10 +109,10 @@ def load() -> str:
     return " ".join(f"{each:.1f}" for each in os.getloadavg())
 
 
-def totals_of(outcomes: Sequence[Outcome]) -> Counter[str]:
+def sum_counts(outcomes: Sequence[Outcome]) -> Counter[str]:
     """All counts of all episodes; of the longest the longest."""
     totals = sum((Counter(outcome.counts) for outcome in outcomes), Counter[str]())
-    for name in (LONGEST_WAIT, MAX_STARTS):
+    for name in (MAX_WAIT, MAX_STARTS):
         totals[name] = max((outcome.counts.get(name, 0) for outcome in outcomes), default=0)
     return totals
 
@@ -122,7 +122,7 @@ def as_json(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: Mapp
     return {
         **about,
         "seconds": sum(outcome.seconds for outcome in outcomes),
-        "totals": totals_of(outcomes),
+        "totals": sum_counts(outcomes),
         "not_run": dict(missing),
         "violations": [each for outcome in outcomes for each in outcome.violations],
         "episodes": [asdict(outcome) for outcome in outcomes],
@@ -132,8 +132,8 @@ def as_json(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: Mapp
 def write_report(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: Mapping[str, object]) -> list[Path]:
     """The page, its picture, and its data; the files."""
     written = {
-        "chaos.md": page_of(outcomes, missing, about),
-        "chaos.svg": picture_of(outcomes, about),
+        "chaos.md": render_page(outcomes, missing, about),
+        "chaos.svg": render_chart(outcomes, about),
         "chaos.data.json": json.dumps(as_json(outcomes, missing, about), indent=1) + "\n",
     }
     for name, text in written.items():
@@ -141,16 +141,16 @@ def write_report(outcomes: Sequence[Outcome], missing: Mapping[str, str], about:
     return [FIGURES / name for name in written]
 
 
-def picture_of(outcomes: Sequence[Outcome], about: Mapping[str, object]) -> str:
+def render_chart(outcomes: Sequence[Outcome], about: Mapping[str, object]) -> str:
     """What was survived."""
-    totals = totals_of(outcomes)
+    totals = sum_counts(outcomes)
     rows = [Bar(name, float(totals[name])) for each in SURVIVED.values() for name in each.names if totals[name]]
     return bars("Survived, with no promise broken", rows, "", is_one_scale=True, foot=f"seed {about['seed']}")
 
 
-def page_of(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: Mapping[str, object]) -> str:
+def render_page(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: Mapping[str, object]) -> str:
     """The page of figures."""
-    totals = totals_of(outcomes)
+    totals = sum_counts(outcomes)
     minutes = sum(outcome.seconds for outcome in outcomes) / 60
     broken = [each for outcome in outcomes for each in outcome.violations]
     lines = [
@@ -169,7 +169,7 @@ def page_of(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: Mapp
         "|---|---|---|",
         *(f"| {fault} | {name} | {totals[name]:,} |" for fault, each in SURVIVED.items() for name in each.names),
         "",
-        *crash_points_of(totals),
+        *crash_point_table(totals),
         "",
         "| witnessed | |",
         "|---|---|",
@@ -177,13 +177,13 @@ def page_of(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: Mapp
         "",
         "| episode | what | seed | seconds | longest wait of a client | violations |",
         "|---|---|---|---|---|---|",
-        *map(row_of, outcomes),
+        *map(render_row, outcomes),
         "",
         "Not run on this machine: "
-        + ("; ".join(f"{name} ({why})" for name, why in missing.items()) or "nothing")
+        + ("; ".join(f"{name} ({reason})" for name, reason in missing.items()) or "nothing")
         + ".",
         "",
-        "Faults that never came: " + (", ".join(never_came(totals)) or "none") + ".",
+        "Faults that never came: " + (", ".join(never_occurred(totals)) or "none") + ".",
         "",
         "Handlers that misbehave are among the jobs of every episode; what was recorded of them is counted. A refused "
         "write of a zombie is a settle of a worker that was stopped, after it went on; what its keeper noticed first "
@@ -199,31 +199,31 @@ def page_of(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: Mapp
     return "\n".join(lines) + "\n"
 
 
-def never_came(totals: Mapping[str, int]) -> list[str]:
+def never_occurred(totals: Mapping[str, int]) -> list[str]:
     """Faults that did not come, or not in every form; of the crash points every place that no worker died at."""
     faults = [fault for fault, each in SURVIVED.items() if not all(totals.get(name) for name in each.decisive)]
-    unmet = [place for place in PASSED if not totals.get(f"met: {place.point} of {place.work}")]
+    unmet = [site for site in PASSED if not totals.get(f"met: {site.point} of {site.work}")]
     if "kill -9 at crash points" in faults or not unmet:
         return faults
-    return [*faults, *(f"kill -9 at crash points: {place!r}" for place in unmet)]
+    return [*faults, *(f"kill -9 at crash points: {site!r}" for site in unmet)]
 
 
-def crash_points_of(totals: Mapping[str, int]) -> Iterator[str]:
+def crash_point_table(totals: Mapping[str, int]) -> Iterator[str]:
     """How often a worker died at a crash point of its work, of how many that were to."""
     yield f"| met of armed | {' | '.join(WORKS)} |"
     yield f"|---|{'---|' * len(WORKS)}"
     for point in sorted(CRASHPOINTS):
         cells = [
             f"{totals[f'met: {point} of {work}']} of {totals[f'armed: {point} of {work}']}"
-            if Place(work, point) in PASSED
+            if CrashSite(work, point) in PASSED
             else "never passed"
             for work in WORKS
         ]
         yield f"| {point} | {' | '.join(cells)} |"
 
 
-def row_of(outcome: Outcome) -> str:
+def render_row(outcome: Outcome) -> str:
     """An episode in a line."""
     about, several = EPISODES[outcome.episode].about, len(outcome.violations)
-    waited = outcome.counts.get(LONGEST_WAIT, 0) / 1000
+    waited = outcome.counts.get(MAX_WAIT, 0) / 1000
     return f"| {outcome.episode} | {about} | {outcome.seed} | {outcome.seconds:.0f} | {waited:.1f} s | {several} |"

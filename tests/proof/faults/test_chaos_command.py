@@ -10,11 +10,11 @@ import pytest
 
 from tests.proof.faults import __main__ as command
 from tests.proof.faults import report
+from tests.proof.faults.crash_sites import PASSED, rounds
 from tests.proof.faults.episodes import EPISODES, ORDINARY, Outcome, plan
 from tests.proof.faults.faults import FAULTS
-from tests.proof.faults.points import PASSED, rounds
-from tests.proof.faults.report import SURVIVED, as_json, never_came, write_report
-from tests.proof.faults.world import chance_of
+from tests.proof.faults.harness import random_for
+from tests.proof.faults.report import SURVIVED, as_json, never_occurred, write_report
 from tests.support.processes import PYTHON, plain_environment
 
 ABOUT = {"seed": 7, "commit": "abc", "again": "`./duly chaos --minutes 2 --seed 7`"}
@@ -58,32 +58,32 @@ storm of intents
 """
 
 
-def chaos(*words: str) -> subprocess.CompletedProcess[str]:
+def chaos(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command."""
-    command = [*PYTHON, "-m", "duly", "chaos", *words]
+    command = [*PYTHON, "-m", "duly", "chaos", *arguments]
     return subprocess.run(command, env=plain_environment(), capture_output=True, text=True, timeout=120)
 
 
-def test_it_says_which_episodes_there_are() -> None:
+def test_chaos_list_prints_the_episodes() -> None:
     shown = chaos("--list")
     assert shown.returncode == 0
     assert [line.split("  ")[0].strip() for line in shown.stdout.splitlines()] == list(EPISODES)
 
 
-def test_an_episode_that_is_not_there_is_refused_with_those_that_are() -> None:
+def test_chaos_refuses_an_unknown_episode_and_lists_the_known_ones() -> None:
     refused = chaos("--only", "locusts")
     assert refused.returncode == 2
     assert "there is no 'locusts'" in refused.stderr
     assert all(name in refused.stderr for name in EPISODES)
 
 
-def test_it_says_which_guards_there_are() -> None:
+def test_chaos_guards_list_prints_the_guards() -> None:
     shown = chaos("--guards", "--list", "--only", "^skip locked")
     assert shown.returncode == 0
     assert "skip locked" in shown.stdout
 
 
-def test_the_page_says_what_was_survived_and_how_to_do_it_again(
+def test_the_chaos_report_shows_survived_faults_and_the_command_to_repeat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report, "FIGURES", tmp_path)
@@ -107,20 +107,20 @@ def test_the_page_says_what_was_survived_and_how_to_do_it_again(
     assert "workers killed: 15" in (tmp_path / "chaos.svg").read_text()
 
 
-def test_programs_get_all_of_it() -> None:
-    told = as_json([GOOD, BAD], {}, ABOUT)
-    assert told["violations"] == ["lost: job 1"]
-    assert told["seconds"] == 91.0
+def test_chaos_json_contains_violations_and_seconds() -> None:
+    document = as_json([GOOD, BAD], {}, ABOUT)
+    assert document["violations"] == ["lost: job 1"]
+    assert document["seconds"] == 91.0
 
 
-def test_every_fault_that_is_wanted_has_its_row_and_none_is_counted_twice() -> None:
+def test_every_wanted_fault_has_a_report_row_and_no_count_is_used_twice() -> None:
     wanted = WANTED.strip().splitlines()
     assert [fault for fault in wanted if not SURVIVED.get(fault)] == []
     counted = [name for each in SURVIVED.values() for name in each.names]
     assert len(counted) == len(set(counted))
 
 
-def test_a_fault_that_never_came_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chaos_report_names_faults_that_never_occurred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "FIGURES", tmp_path)
     write_report([GOOD], {}, ABOUT)
     never = next(line for line in (tmp_path / "chaos.md").read_text().splitlines() if line.startswith("Faults that"))
@@ -128,61 +128,61 @@ def test_a_fault_that_never_came_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     assert "kill -9 at random" not in never
 
 
-def test_every_fault_says_what_it_does() -> None:
+def test_every_fault_has_a_description() -> None:
     assert all(fault.about for fault in FAULTS.values())
 
 
-def test_every_crash_point_is_walked_once_and_no_kind_of_work_is_twice_in_a_round() -> None:
-    walked = list(rounds(chance_of(7)))
-    assert sorted(place for places in walked for place in places) == PASSED
-    assert all(len({place.work for place in places}) == len(places) for places in walked)
+def test_crash_point_rounds_cover_each_point_once_and_each_work_type_once_per_round() -> None:
+    walked = list(rounds(random_for(7)))
+    assert sorted(site for sites in walked for site in sites) == PASSED
+    assert all(len({site.work for site in sites}) == len(sites) for sites in walked)
 
 
-def test_a_crash_point_that_was_never_met_is_named_among_the_faults_that_never_came() -> None:
-    met = Counter(["crash points met", *(f"met: {place.point} of {place.work}" for place in PASSED)])
+def test_a_crash_point_that_was_never_reached_is_reported_as_never_occurred() -> None:
+    met = Counter(["crash points met", *(f"met: {site.point} of {site.work}" for site in PASSED)])
     del met["met: after_claim_commit of scheduler"]
-    assert "kill -9 at crash points: scheduler.after_claim_commit" in never_came(met)
-    assert not any("before_send" in each for each in never_came(met))
+    assert "kill -9 at crash points: scheduler.after_claim_commit" in never_occurred(met)
+    assert not any("before_send" in each for each in never_occurred(met))
 
 
-def test_a_fault_of_which_a_part_never_came_is_named() -> None:
+def test_a_fault_of_which_a_part_never_occurred_is_reported() -> None:
     both = Counter(name for counted in SURVIVED.values() for name in counted.decisive)
-    assert "commit answer lost, and asked again" not in never_came(both)
+    assert "commit answer lost, and asked again" not in never_occurred(both)
     del both["commits of workers whose answer was lost"]
-    assert "commit answer lost, and asked again" in never_came(both)
-    assert "SIGSTOP past the lease, then SIGCONT" in never_came(Counter({"workers stopped past their lease": 60}))
+    assert "commit answer lost, and asked again" in never_occurred(both)
+    assert "SIGSTOP past the lease, then SIGCONT" in never_occurred(Counter({"workers stopped past their lease": 60}))
 
 
 # Again ----------------------------------------------------------------------------------------------------------------
 
 
-def test_the_same_seed_plans_the_same_faults_with_the_same_numbers() -> None:
+def test_a_seed_determines_the_plan_of_faults() -> None:
     several = 3 * len(ORDINARY)
     first = list(islice(plan(7, ORDINARY), several))
     assert first == list(islice(plan(7, ORDINARY), several))
     assert [str(step) for step in first] != [str(step) for step in islice(plan(8, ORDINARY), several)]
 
 
-def test_every_round_of_a_plan_has_every_fault_once() -> None:
+def test_every_round_of_a_plan_contains_every_fault_once() -> None:
     names = [step.name for step in islice(plan(7, ORDINARY), 2 * len(ORDINARY))]
     assert sorted(names[: len(ORDINARY)]) == sorted(names[len(ORDINARY) :]) == sorted(ORDINARY)
 
 
-def test_a_broken_promise_is_told_with_the_command_that_repeats_its_episode(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, int, float]] = []
+def test_a_violation_is_printed_with_the_command_that_repeats_its_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, int, float]] = []
 
     def run_episode(name: str, seed: int, seconds: float, **_: object) -> Outcome:
-        asked.append((name, seed, seconds))
+        calls.append((name, seed, seconds))
         return Outcome(name, seed, seconds, {}, [], ["lost: job 1"] if name == "full disk" else [])
 
     monkeypatch.setattr(command, "run_episode", run_episode)
-    said: list[str] = []
-    command.run(list(EPISODES), 10.0 * len(EPISODES), 7, said.append)
-    name, seed, seconds = asked[-1]
+    lines: list[str] = []
+    command.run(list(EPISODES), 10.0 * len(EPISODES), 7, lines.append)
+    name, seed, seconds = calls[-1]
     assert (name, seconds) == ("full disk", 10.0)
-    assert said[-1].splitlines() == [
+    assert lines[-1].splitlines() == [
         "lost: job 1",
         f"again: ./duly chaos --episode 'full disk' --seed {seed} --seconds 10",
     ]
-    command.run(list(EPISODES), 10.0 * len(EPISODES), 7, said.append)
-    assert asked[-1] == (name, seed, seconds)
+    command.run(list(EPISODES), 10.0 * len(EPISODES), 7, lines.append)
+    assert calls[-1] == (name, seed, seconds)

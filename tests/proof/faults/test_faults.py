@@ -13,8 +13,9 @@ from itertools import islice
 import pytest
 
 from duly.crashpoint import CRASHPOINTS
-from tests.proof.faults.checks import TAKEN_OVER
-from tests.proof.faults.episodes import EPISODES, ORDINARY, Outcome, hold_to_account, plan, run_episode
+from tests.proof.faults.checks import RECLAIMED
+from tests.proof.faults.crash_sites import PASSED, CrashSite, die_at
+from tests.proof.faults.episodes import EPISODES, ORDINARY, Outcome, check_promises, plan, run_episode
 from tests.proof.faults.faults import (
     cut_commits,
     kill_postmaster,
@@ -22,9 +23,8 @@ from tests.proof.faults.faults import (
     stop_past_the_lease,
     stop_server_at_once,
 )
-from tests.proof.faults.points import PASSED, Place, die_at
+from tests.proof.faults.harness import SIX_HOURS, Harness, Shape, open_harness
 from tests.proof.faults.workers import WORKS
-from tests.proof.faults.world import SIX_HOURS, Shape, World, open_world
 
 KILLS = 300
 STOPS = 60
@@ -44,66 +44,66 @@ def seed() -> int:
 
 
 @contextmanager
-def promises_are_kept(seed: int, shape: Shape = Shape()) -> Generator[World, None, None]:  # noqa: B008 (frozen)
+def guarantees_kept(seed: int, shape: Shape = Shape()) -> Generator[Harness, None, None]:  # noqa: B008 (frozen)
     """A world under load, in which something is done; and then every promise is held against it."""
-    with open_world(seed, shape) as world:
-        world.start_clients()
-        world.pass_time(SIX_HOURS)
-        yield world
-        found = hold_to_account(world)
-        assert found == [], (f"DULY_CHAOS_SEED={seed}", world.counts, world.said)
+    with open_harness(seed, shape) as harness:
+        harness.start_clients()
+        harness.pass_time(SIX_HOURS)
+        yield harness
+        found = check_promises(harness)
+        assert found == [], (f"DULY_CHAOS_SEED={seed}", harness.counts, harness.log_lines)
 
 
-def test_workers_are_killed_three_hundred_times(seed: int) -> None:
-    with promises_are_kept(seed) as world:
-        while world.counts["workers killed"] < KILLS:
-            kill_workers(world, 20)
-            if world.counts["workers killed"] % 100 == 0:
-                world.pass_time(SIX_HOURS)
-    assert world.counts["workers killed"] >= KILLS
-    held_nothing = [work for work in TAKEN_OVER if not world.counts[f"begun again: {work}"]]
+def test_guarantees_hold_when_workers_are_killed_three_hundred_times(seed: int) -> None:
+    with guarantees_kept(seed) as harness:
+        while harness.counts["workers killed"] < KILLS:
+            kill_workers(harness, 20)
+            if harness.counts["workers killed"] % 100 == 0:
+                harness.pass_time(SIX_HOURS)
+    assert harness.counts["workers killed"] >= KILLS
+    held_nothing = [work for work in RECLAIMED if not harness.counts[f"begun again: {work}"]]
     assert not held_nothing, "nobody who was killed held anything of these, so nothing was shown of them"
 
 
-def test_workers_are_stopped_past_their_lease_sixty_times_and_refused_when_they_go_on(seed: int) -> None:
-    with promises_are_kept(seed, Shape(workers=12)) as world:
-        while world.counts["workers stopped past their lease"] < STOPS:
-            stop_past_the_lease(world, 10)
-            world.fill_up()
-    assert world.counts["refused writes of zombies"] > 0, "no zombie tried to write, so nothing was shown"
+def test_guarantees_hold_when_workers_resume_after_their_leases_expired_sixty_times(seed: int) -> None:
+    with guarantees_kept(seed, Shape(workers=12)) as harness:
+        while harness.counts["workers stopped past their lease"] < STOPS:
+            stop_past_the_lease(harness, 10)
+            harness.fill_up()
+    assert harness.counts["refused writes of zombies"] > 0, "no zombie tried to write, so nothing was shown"
 
 
-def test_the_server_is_killed_five_times_and_nothing_acknowledged_is_lost(seed: int) -> None:
-    with promises_are_kept(seed) as world:
+def test_guarantees_hold_when_the_server_is_killed_five_times(seed: int) -> None:
+    with guarantees_kept(seed) as harness:
         for _ in range(POSTMASTERS):
-            world.pause(world.chance.uniform(0.5, 1.5))
-            kill_postmaster(world)
-        stop_server_at_once(world)
-    assert world.counts["postmaster kills"] >= POSTMASTERS
+            harness.pause(harness.chance.uniform(0.5, 1.5))
+            kill_postmaster(harness)
+        stop_server_at_once(harness)
+    assert harness.counts["postmaster kills"] >= POSTMASTERS
 
 
-def test_the_answers_to_a_hundred_commits_are_lost_and_each_request_is_done_once(seed: int) -> None:
-    with promises_are_kept(seed, Shape(client_seconds=0.02)) as world:
-        while lost_commits(world) < LOST_COMMITS:
-            cut_commits(world)
-    assert world.counts["unanswered"] >= UNANSWERED, "clients hardly missed an answer, so hardly anything was shown"
+def test_guarantees_hold_when_the_answers_to_a_hundred_commits_are_lost(seed: int) -> None:
+    with guarantees_kept(seed, Shape(client_seconds=0.02)) as harness:
+        while lost_commits(harness) < LOST_COMMITS:
+            cut_commits(harness)
+    assert harness.counts["unanswered"] >= UNANSWERED, "clients hardly missed an answer, so hardly anything was shown"
 
 
-def lost_commits(world: World) -> int:
+def lost_commits(harness: Harness) -> int:
     """So many commits of something written whose answer nobody heard."""
-    return sum(world.counts[f"commits of {whose} whose answer was lost"] for whose in ("clients", "workers"))
+    return sum(harness.counts[f"commits of {wire_name} whose answer was lost"] for wire_name in ("clients", "workers"))
 
 
-def test_a_bit_of_everything(seed: int) -> None:
-    see_it_kept("everything", seed)
+def test_guarantees_hold_under_a_mix_of_all_faults(seed: int) -> None:
+    run_episode_and_check("everything", seed)
 
 
 @pytest.mark.skipif(EPISODES["pooler"].missing() is not None, reason="pgbouncer is not installed")
-def test_a_bit_of_everything_through_a_pooler(seed: int) -> None:
-    see_it_kept("pooler", seed)
+def test_guarantees_hold_under_a_mix_of_all_faults_through_a_pooler(seed: int) -> None:
+    run_episode_and_check("pooler", seed)
 
 
-def see_it_kept(name: str, seed: int) -> None:
+def run_episode_and_check(name: str, seed: int) -> None:
     """A short episode that breaks no promise, and does what its seed plans."""
     outcome: Outcome = run_episode(name, seed, MIXED_SECONDS)
     assert outcome.violations == [], (f"DULY_CHAOS_SEED={seed}", outcome.counts, outcome.faults)
@@ -116,9 +116,9 @@ def see_it_kept(name: str, seed: int) -> None:
 # Every crash point in every kind of work ------------------------------------------------------------------------------
 
 
-def test_a_worker_dies_at_every_crash_point_of_every_kind_of_work(seed: int) -> None:
-    with promises_are_kept(seed, Shape(workers=0, client_seconds=0.15)) as world:
-        reached: set[Place] = set()
+def test_guarantees_hold_when_a_worker_dies_at_every_crash_point_of_every_work_type(seed: int) -> None:
+    with guarantees_kept(seed, Shape(workers=0, client_seconds=0.15)) as harness:
+        reached: set[CrashSite] = set()
         for point in sorted(CRASHPOINTS):
-            reached |= die_at(world, {Place(work, point): 1 for work in WORKS}, REACH_SECONDS)
+            reached |= die_at(harness, {CrashSite(work, point): 1 for work in WORKS}, REACH_SECONDS)
         assert reached == set(PASSED), (set(PASSED) - reached, reached - set(PASSED))

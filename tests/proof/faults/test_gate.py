@@ -6,10 +6,10 @@ it.
 
 import pytest
 
+from tests.proof.faults.crash_sites import die_at, rounds
 from tests.proof.faults.faults import cut_commits, kill_postmaster, kill_workers, stop_past_the_lease
-from tests.proof.faults.points import die_at, rounds
-from tests.proof.faults.test_faults import REACH_SECONDS, lost_commits, promises_are_kept, seed
-from tests.proof.faults.world import Shape, chance_of
+from tests.proof.faults.harness import Shape, random_for
+from tests.proof.faults.test_faults import REACH_SECONDS, guarantees_kept, lost_commits, seed
 
 __all__ = ["seed"]
 
@@ -21,21 +21,21 @@ LOST_COMMITS = 15
 pytestmark = pytest.mark.timeout(600)
 
 
-def test_killed_workers_zombies_a_lost_server_and_lost_answers_break_no_promise(seed: int) -> None:
-    with promises_are_kept(seed, Shape(workers=8)) as world:
-        kill_workers(world, KILLS)
-        while not world.counts["refused writes of zombies"] and world.counts[STOPPED] < MAX_ZOMBIES:
-            stop_past_the_lease(world, ZOMBIES)  # who had nothing to write is refused nothing: others are stopped
-            world.fill_up()
-        kill_postmaster(world)
-        while lost_commits(world) < LOST_COMMITS:
-            cut_commits(world)
-    assert world.counts["workers killed"] >= KILLS
-    assert world.counts["refused writes of zombies"] > 0, "no zombie tried to write, so nothing was shown"
+def test_guarantees_hold_under_kills_suspensions_server_crashes_and_lost_answers(seed: int) -> None:
+    with guarantees_kept(seed, Shape(workers=8)) as harness:
+        kill_workers(harness, KILLS)
+        while not harness.counts["refused writes of zombies"] and harness.counts[STOPPED] < MAX_ZOMBIES:
+            stop_past_the_lease(harness, ZOMBIES)  # who had nothing to write is refused nothing: others are stopped
+            harness.fill_up()
+        kill_postmaster(harness)
+        while lost_commits(harness) < LOST_COMMITS:
+            cut_commits(harness)
+    assert harness.counts["workers killed"] >= KILLS
+    assert harness.counts["refused writes of zombies"] > 0, "no zombie tried to write, so nothing was shown"
 
 
-def test_a_worker_dies_at_a_crash_point_of_every_kind_of_work(seed: int) -> None:
-    drawn = next(rounds(chance_of(seed)))
-    with promises_are_kept(seed, Shape(workers=0, client_seconds=0.15)) as world:
-        reached = die_at(world, dict.fromkeys(drawn, 1), REACH_SECONDS)
+def test_guarantees_hold_when_a_worker_dies_at_one_crash_point_of_every_work_type(seed: int) -> None:
+    drawn = next(rounds(random_for(seed)))
+    with guarantees_kept(seed, Shape(workers=0, client_seconds=0.15)) as harness:
+        reached = die_at(harness, dict.fromkeys(drawn, 1), REACH_SECONDS)
         assert reached == set(drawn), (f"DULY_CHAOS_SEED={seed}", set(drawn) - reached)

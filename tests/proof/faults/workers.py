@@ -22,7 +22,7 @@ from duly.outbox.states import OUTBOX, MessageTable, notification_table
 from duly.settings import Settings
 from tests.proof.faults.handlers import app
 from tests.support.processes import pause, print_line
-from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
+from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_tuning
 
 LEASE_SECONDS = 1.5
 TUNING = Tuning(
@@ -103,7 +103,7 @@ def works(settings: WorkerSettings) -> list[Work]:
         print_line("clock", time.time())
     only = settings.pop("only", ",".join(WORKS)).split(",")
     seconds = float(settings.pop("seconds", "0.05"))
-    tuning = with_pace(TUNING, settings)
+    tuning = with_tuning(TUNING, settings)
     return [build(tuning, seconds) for name, build in WORKS.items() if name in only]
 
 

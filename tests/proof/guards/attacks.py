@@ -16,11 +16,11 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from duly.db.migrations import Names
-from tests.proof.guards.catalogue import Guard, guards_of
-from tests.proof.guards.ground import ORG
+from tests.proof.guards.catalogue import Guard, list_guards
+from tests.proof.guards.sample_rows import ORG
 
 Connection = psycopg.Connection[Any]
-SUCH_A_MOVE = "DU001"
+ILLEGAL_TRANSITION = "DU001"
 LIMIT = "DU010"
 PARTITIONS = " (partitions)"
 LONG_AGO = "2001-01-01"
@@ -34,8 +34,8 @@ class Unguarded(AssertionError):
 class Attack:
     """What is tried, in words and in deed, and which guards are lifted first, so that it meets this one alone."""
 
-    words: str
-    deed: Callable[[Connection, Guard], None]
+    description: str
+    perform: Callable[[Connection, Guard], None]
     behind: tuple[str, ...] = ()
 
 
@@ -43,9 +43,9 @@ def attack(connection: Connection, guard: Guard) -> None:
     """Attack a guard; quietly over when it stood."""
     chosen = ATTACKS[str(guard)]
     if chosen.behind:
-        for first in (each for each in guards_of(connection) if str(each) in chosen.behind):
+        for first in (each for each in list_guards(connection) if str(each) in chosen.behind):
             connection.execute(text(first.removal))
-    chosen.deed(connection, guard)
+    chosen.perform(connection, guard)
 
 
 # What attacks are made of ---------------------------------------------------------------------------------------------
@@ -56,10 +56,10 @@ def text(statement: str) -> LiteralString:
     return cast("LiteralString", statement)
 
 
-def value(connection: Connection, asked: str, *given: object) -> Any:
+def value(connection: Connection, query: str, *given: object) -> Any:
     """The one value that this asks for."""
-    row = connection.execute(text(asked), given).fetchone()
-    assert row is not None, asked
+    row = connection.execute(text(query), given).fetchone()
+    assert row is not None, query
     return row[0]
 
 
@@ -162,7 +162,7 @@ def copied(
     return value(connection, statement, Jsonb(after))
 
 
-def example_of(guard: Guard) -> str:
+def example_row(guard: Guard) -> str:
     """Which row is copied."""
     table = guard.table.removesuffix(PARTITIONS)
     return EXAMPLES.get(str(guard), EXAMPLES.get(table, "true"))
@@ -172,21 +172,21 @@ def second_row(connection: Connection, guard: Guard) -> None:
     """A row that is like another in the columns of this index, and in no other unique column."""
     try:
         with connection.transaction():
-            copied(connection, guard.table, anew(connection, guard.table, guard.called), example_of(guard))
+            copied(connection, guard.table, anew(connection, guard.table, guard.called), example_row(guard))
     except psycopg.errors.UniqueViolation as error:
-        if whole_of(connection, error.diag.constraint_name or "") != guard.called:
+        if parent_index(connection, error.diag.constraint_name or "") != guard.called:
             raise
         return
     raise Unguarded(f"{guard.table} has two rows of one key")
 
 
-def whole_of(connection: Connection, index: str) -> str:
+def parent_index(connection: Connection, index: str) -> str:
     """The index that this is the part of in a partition; itself in a table without any."""
-    asked = (
+    query = (
         "select coalesce(min(whole.relname), %s) from pg_class as part join pg_inherits as i on i.inhrelid = part.oid"
         " join pg_class as whole on whole.oid = i.inhparent where part.relname = %s"
     )
-    return value(connection, asked, index, index)
+    return value(connection, query, index, index)
 
 
 SECOND_ROW = Attack("a second row of the same key", second_row)
@@ -200,7 +200,7 @@ def refuses(operation: str) -> Callable[[psycopg.Error], bool]:
     return lambda error: error.sqlstate == "23001" and f"append-only: {operation} refused" in str(error)
 
 
-def row_of(connection: Connection, table: str) -> str:
+def removable_row(connection: Connection, table: str) -> str:
     """Where to find a row that no other row needs."""
     where = "reverses is not null" if table == "expense.expenses" else "true"
     return value(connection, f"select format('ctid = %%L', ctid) from {table} where {where} limit 1")
@@ -208,7 +208,7 @@ def row_of(connection: Connection, table: str) -> str:
 
 def change_row(connection: Connection, guard: Guard) -> None:
     """An update that changes nothing, and a delete."""
-    where = row_of(connection, guard.table)
+    where = removable_row(connection, guard.table)
     column = value(
         connection,
         "select quote_ident(attname) from pg_attribute where attrelid = %s::text::regclass and attnum = 1",
@@ -220,7 +220,7 @@ def change_row(connection: Connection, guard: Guard) -> None:
 
 def delete_row(connection: Connection, guard: Guard) -> None:
     """A delete."""
-    where = row_of(connection, guard.table)
+    where = removable_row(connection, guard.table)
     refused(connection, refuses("DELETE"), f"delete from {guard.table} where {where}")
 
 
@@ -291,23 +291,23 @@ SCHEDULE = StateMachine(
 def illegal_move(of: StateMachine) -> Attack:
     """A move that is not drawn, and a revision of the caller's own."""
 
-    def deed(connection: Connection, guard: Guard) -> None:
+    def perform(connection: Connection, guard: Guard) -> None:
         key, _ = one_row(connection, of, guard.table)
-        here = f"update {guard.table} set {{}} where {of.key}::text = '{key}'"
+        update = f"update {guard.table} set {{}} where {of.key}::text = '{key}'"
         if of.first:
-            connection.execute(text(here.format(of.first)))
+            connection.execute(text(update.format(of.first)))
         before = one_row(connection, of, guard.table)
-        refused(connection, coded(SUCH_A_MOVE), here.format(of.illegal))
-        connection.execute(text(here.format("revision = revision + 7")))
+        refused(connection, coded(ILLEGAL_TRANSITION), update.format(of.illegal))
+        connection.execute(text(update.format("revision = revision + 7")))
         holds(one_row(connection, of, guard.table) == before, "the caller wrote the revision")
 
-    return Attack("a move that is not drawn, and a revision of the caller's own", deed)
+    return Attack("a move that is not drawn, and a revision of the caller's own", perform)
 
 
 def one_row(connection: Connection, of: StateMachine, table: str) -> tuple[str, int]:
     """Key and revision of the row that an attack is about."""
-    asked = f"select {of.key}::text, revision from {table} where {of.where} order by 1 limit 1"
-    row = connection.execute(text(asked)).fetchone()
+    query = f"select {of.key}::text, revision from {table} where {of.where} order by 1 limit 1"
+    row = connection.execute(text(query)).fetchone()
     assert row is not None
     return row
 
@@ -315,31 +315,31 @@ def one_row(connection: Connection, of: StateMachine, table: str) -> tuple[str, 
 def unlogged_insert(of: StateMachine, part: bool = False) -> Attack:
     """A new row without a line in the log."""
 
-    def deed(connection: Connection, guard: Guard) -> None:
+    def perform(connection: Connection, guard: Guard) -> None:
         table = guard.table.removesuffix(PARTITIONS)
         changes = anew(connection, table) | {"period_key": "another"}
-        made = copied(connection, table, changes, example_of(guard), into=part_of(connection) if part else None)
+        made = copied(connection, table, changes, example_row(guard), into=partition_name(connection) if part else None)
         lines = value(connection, f"select count(*) from {of.log} and seq = 1", str(made[of.key]))
         holds(lines == 1, "a row began without a line in the log")
 
-    return Attack("a new row must be in the log" + (", whichever partition is named" if part else ""), deed)
+    return Attack("a new row must be in the log" + (", whichever partition is named" if part else ""), perform)
 
 
 def unlogged_move(of: StateMachine, part: bool = False) -> Attack:
     """A move without a line in the log."""
 
-    def deed(connection: Connection, guard: Guard) -> None:
+    def perform(connection: Connection, guard: Guard) -> None:
         table = guard.table.removesuffix(PARTITIONS)
         key, revision = one_row(connection, of, table)
-        table = part_of(connection) if part else table
+        table = partition_name(connection) if part else table
         connection.execute(text(f"update {table} set {of.legal} where {of.key}::text = '{key}'"))
         lines = value(connection, f"select count(*) from {of.log} and seq = {revision + 1}", key)
         holds(lines == 1, "a row moved without a line in the log")
 
-    return Attack("a move must be in the log" + (", whichever partition is named" if part else ""), deed)
+    return Attack("a move must be in the log" + (", whichever partition is named" if part else ""), perform)
 
 
-def part_of(connection: Connection) -> str:
+def partition_name(connection: Connection) -> str:
     """The partition that the run lies in."""
     return value(connection, "select tableoid::regclass::text from scheduler.job_runs limit 1")
 
@@ -349,7 +349,7 @@ def part_of(connection: Connection) -> str:
 
 def write_updated_at(connection: Connection, guard: Guard) -> None:
     """A time of change that the caller invents."""
-    where = row_of(connection, guard.table)
+    where = removable_row(connection, guard.table)
     statement = f"update {guard.table} set updated_at = '{LONG_AGO}' where {where} returning updated_at"
     holds(value(connection, statement).year > 2001, "the caller wrote updated_at")
 
@@ -431,13 +431,13 @@ def pause_planned(connection: Connection, guard: Guard) -> None:
 
 def crowd(connection: Connection, guard: Guard) -> None:
     """More pending runs of one schedule than the limit, into the whole table or into a part of it."""
-    place = "scheduler.job_runs"
+    table_name = "scheduler.job_runs"
     if guard.table.endswith(PARTITIONS):
-        place = value(connection, "select tableoid::regclass::text from scheduler.job_runs limit 1")
+        table_name = value(connection, "select tableoid::regclass::text from scheduler.job_runs limit 1")
     refused(
         connection,
         coded(LIMIT),
-        f"insert into {place} (job_id, period_key, scheduled_at) select j.id, 'p' || n, r.scheduled_at"
+        f"insert into {table_name} (job_id, period_key, scheduled_at) select j.id, 'p' || n, r.scheduled_at"
         " from scheduler.jobs as j, scheduler.job_runs as r, generate_series(1, 2001) as n",
     )
 
@@ -464,7 +464,7 @@ def move_house(connection: Connection, guard: Guard) -> None:
     holds(value(connection, "select plan_at from scheduler.job_plans").year < 2100, "nobody looks at them again")
 
 
-def tell_status_alone(connection: Connection, guard: Guard) -> None:
+def change_status_only(connection: Connection, guard: Guard) -> None:
     """Another program that writes the contract's status, and nothing of ours."""
     connection.execute(text(f"update {guard.table} set status = 'sent', sent_at = duly.clock()"))
     holds(value(connection, f"select delivery from {guard.table}") == "sent", "it would be sent again")
@@ -489,7 +489,7 @@ def late_image(connection: Connection, guard: Guard) -> None:
     """An image for a session that is being read."""
     refused(
         connection,
-        coded(SUCH_A_MOVE),
+        coded(ILLEGAL_TRANSITION),
         f"insert into {guard.table} (session_id, sequence, r2_key)"
         " values ('00000000-0000-0000-0000-0000000000c2', 2, 'late')",
     )
@@ -499,7 +499,7 @@ def leave_gap(connection: Connection, guard: Guard) -> None:
     """A version that is not the next."""
     refused(
         connection,
-        coded(SUCH_A_MOVE),
+        coded(ILLEGAL_TRANSITION),
         f"insert into {guard.table} (user_id, schedule_date, version, session_id, payload, payload_hash)"
         " values (42, '2026-01-01', 3, '00000000-0000-0000-0000-0000000000c3', '{}', 'hash')",
     )
@@ -508,15 +508,17 @@ def leave_gap(connection: Connection, guard: Guard) -> None:
 def step(by: int) -> Callable[[Connection, Guard], None]:
     """A pointer that is moved by hand."""
 
-    def deed(connection: Connection, guard: Guard) -> None:
-        refused(connection, coded(SUCH_A_MOVE), f"update {guard.table} set current_version = current_version + {by}")
+    def perform(connection: Connection, guard: Guard) -> None:
+        refused(
+            connection, coded(ILLEGAL_TRANSITION), f"update {guard.table} set current_version = current_version + {by}"
+        )
 
-    return deed
+    return perform
 
 
 def put_again(connection: Connection, guard: Guard) -> None:
     """A second snapshot of one session."""
-    refused(connection, coded(SUCH_A_MOVE), f"update {guard.table} set events = events + 1")
+    refused(connection, coded(ILLEGAL_TRANSITION), f"update {guard.table} set events = events + 1")
 
 
 # Tenants --------------------------------------------------------------------------------------------------------------
@@ -531,13 +533,13 @@ def seen(connection: Connection, role: str, table: str, org: str = "") -> set[st
         return {str(each) for (each,) in connection.execute(text(f"select distinct org_id from {table}"))}
 
 
-def look_as_tenant(connection: Connection, guard: Guard) -> None:
+def read_as_tenant(connection: Connection, guard: Guard) -> None:
     """A tenant that does not see its own rows, or sees another's."""
     for role in (Names().api, Names().readonly):
         holds(seen(connection, role, guard.table, ORG) == {ORG}, f"{role} does not see just its own")
 
 
-def look_without_tenant(connection: Connection, guard: Guard) -> None:
+def read_without_tenant(connection: Connection, guard: Guard) -> None:
     """Rows for somebody who is no tenant, or is another."""
     for role in (Names().api, Names().readonly):
         holds(seen(connection, role, guard.table) == set(), f"{role} sees rows without being a tenant")
@@ -545,21 +547,21 @@ def look_without_tenant(connection: Connection, guard: Guard) -> None:
         holds(seen(connection, role, guard.table, another) == set(), f"{role} sees rows of others")
 
 
-def look_as_worker(connection: Connection, guard: Guard) -> None:
+def read_as_worker(connection: Connection, guard: Guard) -> None:
     """A worker, or the owner, that does not see every row."""
     every = seen(connection, "postgres", guard.table)
     for role in (Names().worker, Names().owner):
         holds(seen(connection, role, guard.table) == every, f"{role} does not see every row")
 
 
-def look_as_owner(connection: Connection, guard: Guard) -> None:
+def read_as_owner(connection: Connection, guard: Guard) -> None:
     """The owner of the table, without a policy for it."""
     holds(seen(connection, Names().owner, guard.table) == set(), "no policy binds the owner")
 
 
-TENANT = Attack("a tenant sees its own rows and no others", look_as_tenant)
-STRANGER = Attack("nobody who is no tenant sees anything", look_without_tenant)
-WORKER = Attack("workers and the owner see every row", look_as_worker)
+TENANT = Attack("a tenant sees its own rows and no others", read_as_tenant)
+STRANGER = Attack("nobody who is no tenant sees anything", read_without_tenant)
+WORKER = Attack("workers and the owner see every row", read_as_worker)
 
 
 # The table ------------------------------------------------------------------------------------------------------------
@@ -614,11 +616,11 @@ ATTACKS: Mapping[str, Attack] = {
     "row security enabled of ledger.job": STRANGER,
     "row security enabled of ledger.job_event": STRANGER,
     "row security forced of ledger.job": Attack(
-        "the owner sees what a policy lets it see", look_as_owner, behind=("policy job_of_any_tenant of ledger.job",)
+        "the owner sees what a policy lets it see", read_as_owner, behind=("policy job_of_any_tenant of ledger.job",)
     ),
     "row security forced of ledger.job_event": Attack(
         "the owner sees what a policy lets it see",
-        look_as_owner,
+        read_as_owner,
         behind=("policy job_event_of_any_tenant of ledger.job_event",),
     ),
     # How rows may move, and what is written down of it
@@ -690,7 +692,7 @@ ATTACKS: Mapping[str, Attack] = {
     "trigger job_runs_limits of scheduler.job_runs (partitions)": Attack("more pending runs than the limit", crowd),
     "trigger jobs_change_plan of scheduler.jobs": Attack("a paused schedule is not planned on", pause_planned),
     "trigger schedule_notification_follow of schedule_ingest.schedule_notification": Attack(
-        "what another program delivered is not sent again", tell_status_alone
+        "what another program delivered is not sent again", change_status_only
     ),
     # What makes no sense
     "trigger expenses_reversal of expense.expenses": Attack("a reversal of a part", reverse_partly),
@@ -714,7 +716,7 @@ ATTACKS: Mapping[str, Attack] = {
     # A second row of the same key
     **{"unique {1} of {0}".format(*each.split()): SECOND_ROW for each in SECOND_ROWS.split(",")},
     **{
-        f"unique {key} of {table}": Attack(SECOND_ROW.words, second_row, behind=behind)
+        f"unique {key} of {table}": Attack(SECOND_ROW.description, second_row, behind=behind)
         for table, key, *behind in ALONE
         for behind in [tuple(f"trigger {each} of {table}" for each in behind)]
     },

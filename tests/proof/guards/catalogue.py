@@ -77,8 +77,8 @@ class Guard:
         return f"{self.kind} {self.called} of {self.table}"
 
 
-def guards_of(connection: psycopg.Connection[Any]) -> list[Guard]:
+def list_guards(connection: psycopg.Connection[Any]) -> list[Guard]:
     """Every guard that this database has, in one order wherever it is asked."""
-    asked: tuple[LiteralString, ...] = (TRIGGERS, UNIQUE, POLICIES, ROW_SECURITY)
-    found = [Guard(*row) for each in asked for row in connection.execute(each)]
+    queries: tuple[LiteralString, ...] = (TRIGGERS, UNIQUE, POLICIES, ROW_SECURITY)
+    found = [Guard(*row) for each in queries for row in connection.execute(each)]
     return sorted(found, key=lambda guard: (guard.kind, guard.table, guard.called))

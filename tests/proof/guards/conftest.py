@@ -8,20 +8,20 @@ import psycopg
 import pytest
 
 from duly.testing import TestDatabases
-from tests.conftest import build_conformance_tables, lending
-from tests.proof.guards.ground import lay_ground
-from tests.support.lending import Lender
+from tests.conftest import build_conformance_tables, open_database_pool
+from tests.proof.guards.sample_rows import insert_sample_rows
+from tests.support.database_pool import DatabasePool
 
 
 @pytest.fixture(scope="module")
-def ground(databases: TestDatabases, worker_id: str) -> Generator[psycopg.Connection[Any], None, None]:
+def sample_database(databases: TestDatabases, worker_id: str) -> Generator[psycopg.Connection[Any], None, None]:
     """The connection that attacks begin with; it may do anything."""
     with databases.clone(worker_id) as dsn, psycopg.connect(dsn, autocommit=True) as connection:
-        lay_ground(connection)
+        insert_sample_rows(connection)
         yield connection
 
 
 @pytest.fixture(scope="session")
-def conformance_databases(server: str, run_home: Path, worker_id: str) -> Generator[Lender, None, None]:
+def conformance_databases(server: str, run_home: Path, worker_id: str) -> Generator[DatabasePool, None, None]:
     """Databases with the conformance tables, and a clock that can be moved."""
-    yield from lending(server, run_home, worker_id, "conformance", build_conformance_tables)
+    yield from open_database_pool(server, run_home, worker_id, "conformance", build_conformance_tables)

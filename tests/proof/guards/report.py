@@ -49,7 +49,7 @@ class Removed:
     behind: str = ""
 
 
-def summary_of(removed: Sequence[Removed]) -> str:
+def render_summary(removed: Sequence[Removed]) -> str:
     """Totals, kind by kind, and the survivors by name."""
     kinds = Counter(each.kind for each in removed)
     reds = Counter(each.kind for each in removed if each.red)
@@ -60,7 +60,7 @@ def summary_of(removed: Sequence[Removed]) -> str:
     return "\n".join(("| kind | guards | red on removal |", "|---|---|---|", *lines, total, "", named))
 
 
-def page_of(removed: Sequence[Removed], commit: str, when: str, seconds: float, version: str) -> str:
+def render_page(removed: Sequence[Removed], commit: str, when: str, seconds: float, version: str) -> str:
     """The page."""
     where = (
         f"{when}, commit {commit}, PostgreSQL {version}, Python {platform.python_version()},"
@@ -71,7 +71,7 @@ def page_of(removed: Sequence[Removed], commit: str, when: str, seconds: float, 
         f"{f' (behind {each.behind})' if each.behind else ''} |"
         for each in removed
     )
-    return PAGE.format(totals=summary_of(removed), where=where, lines=lines)
+    return PAGE.format(totals=render_summary(removed), where=where, lines=lines)
 
 
 def quoted(text: str, limit: int = 110) -> str:

@@ -33,10 +33,10 @@ from duly.testing import TestDatabases
 from duly.testing.databases import database_prefix, open_server, shared_directory
 from tests.conftest import build_template
 from tests.proof.guards.attacks import ATTACKS
-from tests.proof.guards.catalogue import Guard, guards_of
-from tests.proof.guards.ground import lay_ground
+from tests.proof.guards.catalogue import Guard, list_guards
 from tests.proof.guards.removal import attack_without, attacked
-from tests.proof.guards.report import Removed, page_of, summary_of
+from tests.proof.guards.report import Removed, render_page, render_summary
+from tests.proof.guards.sample_rows import insert_sample_rows
 from tests.proof.guards.scratch import Scratch, scratch_copy
 from tests.proof.guards.statements import Mutation, mutations
 from tests.proof.guards.test_statements import TESTS
@@ -45,33 +45,33 @@ Connection = psycopg.Connection[Any]
 Each = TypeVar("Each", Guard, Mutation)
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Remove what is asked for; 0 when everything went red."""
-    asked = arguments(words)
+    options = arguments(argv)
     began, of = time.monotonic(), commit()
-    wanted = re.compile(asked.only or "")
+    pattern = re.compile(options.only or "")
     with catalogued() as connection:
-        guards = [guard for guard in guards_of(connection) if wanted.search(str(guard))]
-        written = [each for each in mutations() if wanted.search(str(each))]
-        if asked.list:
+        guards = [guard for guard in list_guards(connection) if pattern.search(str(guard))]
+        written = [each for each in mutations() if pattern.search(str(each))]
+        if options.list:
             print("\n".join(map(str, (*guards, *written))))
             return 0
-        book = Book(asked.resume, quiet=asked.json)
-        remove_from_catalogue(connection, guards, book)
+        results = Results(options.resume, quiet=options.json)
+        remove_from_catalogue(connection, guards, results)
         version = connection.info.parameter_status("server_version") or ""
-    remove_from_statements(written, book, asked.jobs, of)
-    removed = [book.known[str(each)] for each in (*guards, *written)]
-    if asked.json:
+    remove_from_statements(written, results, options.jobs, of)
+    removed = [results.known[str(each)] for each in (*guards, *written)]
+    if options.json:
         print(json.dumps([asdict(each) for each in removed], indent=1))
     else:
-        print(summary_of(removed))
-    if asked.report:
+        print(render_summary(removed))
+    if options.report:
         when = datetime.now(UTC).strftime("%Y-%m-%d")
-        Path(asked.report).write_text(page_of(removed, of + unsaved(), when, time.monotonic() - began, version))
+        Path(options.report).write_text(render_page(removed, of + unsaved(), when, time.monotonic() - began, version))
     return 0 if all(each.red for each in removed) else 1
 
 
-def arguments(words: Sequence[str] | None) -> argparse.Namespace:
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.proof.guards", description="remove every guard in turn")
     parser.add_argument("--list", action="store_true", help="print the list of guards")
@@ -80,7 +80,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--report", metavar="FILE", help="write the page of figures")
     parser.add_argument("--resume", metavar="FILE", help="note there what is done, and do nothing twice")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="so many copies of the checkout at once")
-    return parser.parse_args(words)
+    return parser.parse_args(argv)
 
 
 def commit() -> str:
@@ -94,12 +94,12 @@ def unsaved() -> str:
     return f" with changes in {', '.join(files)}" if files else ""
 
 
-def git(*words: str) -> str:
+def git(*argv: str) -> str:
     """What git says about this checkout."""
-    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(["git", *argv], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-class Book:
+class Results:
     """What was removed so far, told as it comes, and kept in a file if there is one."""
 
     def __init__(self, file: str | None, quiet: bool) -> None:
@@ -130,36 +130,36 @@ class Book:
 def catalogued() -> Generator[Connection, None, None]:
     """A migrated database with a row in every table, on a server of its own."""
     with (
-        TemporaryDirectory(prefix="duly-guards-", dir="/tmp") as place,
-        shared_directory(Path(place) / "run") as directory,
+        TemporaryDirectory(prefix="duly-guards-", dir="/tmp") as scratch_directory,
+        shared_directory(Path(scratch_directory) / "run") as directory,
         open_server(directory) as server,
     ):
-        databases = TestDatabases(server, database_prefix(Path(place)))
+        databases = TestDatabases(server, database_prefix(Path(scratch_directory)))
         databases.build_template(build_template)
         try:
             with databases.clone("guards") as dsn, psycopg.connect(dsn, autocommit=True) as connection:
-                lay_ground(connection)
+                insert_sample_rows(connection)
                 yield connection
         finally:
             databases.drop_all()
 
 
-def remove_from_catalogue(connection: Connection, guards: Sequence[Guard], book: Book) -> None:
+def remove_from_catalogue(connection: Connection, guards: Sequence[Guard], results: Results) -> None:
     """Attack each of these with it in place, and without it."""
-    for guard in book.missing(guards):
+    for guard in results.missing(guards):
         attacked(connection, guard)
         noticed = attack_without(connection, guard)
         attack = ATTACKS[str(guard)]
-        red = f"attack: {attack.words}" if noticed else None
-        book.note(Removed(guard.kind, str(guard), guard.removal, red, ", ".join(attack.behind)))
+        red = f"attack: {attack.description}" if noticed else None
+        results.note(Removed(guard.kind, str(guard), guard.removal, red, ", ".join(attack.behind)))
 
 
 # Statements -----------------------------------------------------------------------------------------------------------
 
 
-def remove_from_statements(written: Sequence[Mutation], book: Book, jobs: int, of: str) -> None:
+def remove_from_statements(written: Sequence[Mutation], results: Results, jobs: int, of: str) -> None:
     """Take each of these out of its file in a copy of this commit, and run its test there."""
-    missing = book.missing(written)
+    missing = results.missing(written)
     if not missing:
         return
     with ExitStack() as stack:
@@ -178,10 +178,10 @@ def remove_from_statements(written: Sequence[Mutation], book: Book, jobs: int, o
                 noticed = copy.run_without(mutation, TESTS[str(mutation)])
             finally:
                 copies.put(copy)
-            taken = "skip locked" if mutation.kind == "skip locked" else "the owner's predicate becomes true"
+            change = "skip locked" if mutation.kind == "skip locked" else "the owner's predicate becomes true"
             red = f"tests/proof/guards/test_statements.py: {noticed}" if noticed else None
-            return Removed(mutation.kind, str(mutation), f"{mutation.file}: {taken}", red)
+            return Removed(mutation.kind, str(mutation), f"{mutation.file}: {change}", red)
 
         with ThreadPoolExecutor(jobs) as threads:
             for removed in threads.map(remove, missing):
-                book.note(removed)
+                results.note(removed)

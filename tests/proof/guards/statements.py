@@ -12,7 +12,7 @@ from pathlib import Path
 from duly.launcher import ROOT
 
 SOURCES = ROOT / "src" / "duly"
-LOOKING = ("verify", "testing")  # these only look, and nothing is held by them
+READ_ONLY_PACKAGES = ("verify", "testing")  # these only look, and nothing is held by them
 NAME = re.compile(r'^-- name: (\w+)|^create (?:or replace )?function ([\w."{}]+)', re.MULTILINE)
 SKIP_LOCKED = re.compile(r" skip locked\b")
 OWNERS = r"(?:\w+\.)?(?:lease_owner|locked_by|settled_by)"
@@ -29,7 +29,7 @@ class Mutation:
     nth: int
     start: int
     end: int
-    instead: str
+    replacement: str
 
     def __str__(self) -> str:
         nth = f" ({self.nth})" if self.nth > 1 else ""
@@ -37,33 +37,33 @@ class Mutation:
 
     def applied(self, text: str) -> str:
         """The file without this guard."""
-        return text[: self.start] + self.instead + text[self.end :]
+        return text[: self.start] + self.replacement + text[self.end :]
 
 
 def mutations() -> list[Mutation]:
     """Every one there is, file by file."""
-    return [each for file in sorted(SOURCES.rglob("*.sql")) if is_a_source(file) for each in mutations_of(file)]
+    return [each for file in sorted(SOURCES.rglob("*.sql")) if is_a_source(file) for each in find_mutations(file)]
 
 
 def is_a_source(file: Path) -> bool:
     """Does this file hold statements that hold anything?"""
-    return file.relative_to(SOURCES).parts[0] not in LOOKING and not file.name.endswith(".down.sql")
+    return file.relative_to(SOURCES).parts[0] not in READ_ONLY_PACKAGES and not file.name.endswith(".down.sql")
 
 
-def mutations_of(file: Path) -> Iterator[Mutation]:
+def find_mutations(file: Path) -> Iterator[Mutation]:
     """Every one of a file, in its order."""
     text = file.read_text()
-    place = file.relative_to(ROOT).as_posix()
+    path = file.relative_to(ROOT).as_posix()
     names = [(found.start(), found[1] or found[2]) for found in NAME.finditer(text)]
     counted = Counter[tuple[str, str]]()
-    spots = [(found, "skip locked", "") for found in SKIP_LOCKED.finditer(text)]
-    spots += [(found, "owner", "true") for found in OWNER.finditer(text)]
-    for found, kind, instead in sorted(spots, key=lambda spot: spot[0].start()):
+    matches = [(found, "skip locked", "") for found in SKIP_LOCKED.finditer(text)]
+    matches += [(found, "owner", "true") for found in OWNER.finditer(text)]
+    for found, kind, replacement in sorted(matches, key=lambda spot: spot[0].start()):
         if is_comment(text, found.start()):
             continue
         statement = [name for start, name in names if start < found.start()][-1]
         counted[kind, statement] += 1
-        yield Mutation(kind, place, statement, counted[kind, statement], found.start(), found.end(), instead)
+        yield Mutation(kind, path, statement, counted[kind, statement], found.start(), found.end(), replacement)
 
 
 def is_comment(text: str, at: int) -> bool:

@@ -6,16 +6,16 @@ import psycopg
 import pytest
 
 from tests.proof.guards.attacks import ATTACKS
-from tests.proof.guards.catalogue import Guard, guards_of
+from tests.proof.guards.catalogue import Guard, list_guards
 from tests.proof.guards.removal import attack_without, attacked
 
 Connection = psycopg.Connection[Any]
 
 
 @pytest.fixture(scope="module")
-def guards(ground: Connection) -> dict[str, Guard]:
+def guards(sample_database: Connection) -> dict[str, Guard]:
     """Every guard of the catalogue, by its name."""
-    return {str(guard): guard for guard in guards_of(ground)}
+    return {str(guard): guard for guard in list_guards(sample_database)}
 
 
 def test_every_guard_has_an_attack_and_every_attack_a_guard(guards: dict[str, Guard]) -> None:
@@ -23,8 +23,8 @@ def test_every_guard_has_an_attack_and_every_attack_a_guard(guards: dict[str, Gu
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_a_guard_withstands_its_attack_and_nothing_else_does(
-    name: str, ground: Connection, guards: dict[str, Guard]
+def test_an_attack_is_refused_by_its_guard_and_succeeds_without_it(
+    name: str, sample_database: Connection, guards: dict[str, Guard]
 ) -> None:
-    attacked(ground, guards[name])
-    assert attack_without(ground, guards[name]), f"{name} was removed and nothing noticed"
+    attacked(sample_database, guards[name])
+    assert attack_without(sample_database, guards[name]), f"{name} was removed and nothing noticed"

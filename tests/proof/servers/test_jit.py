@@ -123,7 +123,7 @@ async def test_draining_jobs_takes_no_longer_with_jit_on_than_off(stock: Stock) 
     assert cpu["on"] <= MAX_RATIO * cpu["off"], figures
 
 
-def test_an_idle_worker_costs_the_database_less_than_a_hundredth_of_a_processor(stock: Stock) -> None:
+def test_an_idle_worker_uses_less_than_one_percent_of_a_database_cpu(stock: Stock) -> None:
     stock.value(f"select count(*) from ledger.enqueue_many('{ORG}', 'other', array_fill('{{}}'::jsonb, array[{JOBS}]))")
     stock.admin.execute("analyze")
     environment = plain_environment(DATABASE_URL=stock.worker, DULY_LOG_FORMAT="json")
@@ -131,9 +131,9 @@ def test_an_idle_worker_costs_the_database_less_than_a_hundredth_of_a_processor(
     with Program(command, environment=environment) as worker:
         assert "worker.started" in worker.line()
         stock.value(f"select pg_sleep({WARM_SECONDS})")
-        before, began = backends_of(stock), time.monotonic()
+        before, began = cpu_by_backend(stock), time.monotonic()
         stock.value(f"select pg_sleep({IDLE_SECONDS})")
-        after, seconds = backends_of(stock), time.monotonic() - began
+        after, seconds = cpu_by_backend(stock), time.monotonic() - began
         worker.finish(15)
     assert after, "the worker is connected"
     share = sum(cpu - before.get(pid, 0.0) for pid, cpu in after.items()) / seconds
@@ -141,6 +141,6 @@ def test_an_idle_worker_costs_the_database_less_than_a_hundredth_of_a_processor(
     assert share <= MAX_IDLE_SHARE
 
 
-def backends_of(stock: Stock) -> dict[int, float]:
+def cpu_by_backend(stock: Stock) -> dict[int, float]:
     """The CPU seconds of every server process that serves the worker."""
     return {pid: seconds_of(pid) for (pid,) in stock.admin.execute(BACKENDS)}

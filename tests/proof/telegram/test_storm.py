@@ -11,7 +11,7 @@ TAPS = 12
 LABELS = ("Done", "Skip", "In 1 hour", "In 1 hour", "Tomorrow")
 
 
-async def test_a_storm_of_taps_from_two_devices_through_bots_that_are_killed_has_one_effect_a_run(
+async def test_taps_from_two_devices_through_killed_bots_have_one_effect_per_run(
     env: BotTestEnvironment,
 ) -> None:
     chance = random.Random(7)  # noqa: S311
@@ -27,7 +27,7 @@ async def test_a_storm_of_taps_from_two_devices_through_bots_that_are_killed_has
     queries = [anna.press(message, label) for message, label in taps[: len(taps) // 2]]
     for point in ("after_work:1", "before_settle:2", "after_work:3"):  # as by kill -9, between effect and confirmation
         with env.bot_process(DULY_CRASHPOINT=point) as bot:
-            assert bot.process.wait(120) == 137, bot.said()
+            assert bot.process.wait(120) == 137, bot.stderr_text()
     queries += [anna.press(message, label) for message, label in taps[len(taps) // 2 :]]
     with env.bot_process() as bot:
         await env.wait(lambda: any(query.answered for query in queries[-5:]))
@@ -45,7 +45,7 @@ async def test_a_storm_of_taps_from_two_devices_through_bots_that_are_killed_has
     assert all("reply_markup" not in message for message in anna.messages())
 
 
-async def test_a_bot_that_is_killed_loses_no_screenshot_and_takes_none_twice(env: BotTestEnvironment) -> None:
+async def test_a_killed_bot_loses_no_screenshot_and_stores_none_twice(env: BotTestEnvironment) -> None:
     png = written(gradient(), "PNG")
     anna = env.telegram.person(42)
     anna.send_text("/start_session")
@@ -55,7 +55,7 @@ async def test_a_bot_that_is_killed_loses_no_screenshot_and_takes_none_twice(env
     anna.send_file(png)
     for point in ("after_work:2", "after_work:3", "after_work:4", "before_settle:2"):
         with env.bot_process(DULY_CRASHPOINT=point) as bot:
-            assert bot.process.wait(120) == 137, bot.said()
+            assert bot.process.wait(120) == 137, bot.stderr_text()
     with env.bot_process() as bot:
         await env.wait(lambda: not env.telegram.waiting())
         assert bot.finish(15) == 0
@@ -66,7 +66,7 @@ async def test_a_bot_that_is_killed_loses_no_screenshot_and_takes_none_twice(env
         assert await env.objects.exists(key)
 
 
-async def test_nothing_that_the_bot_writes_shows_its_token(env: BotTestEnvironment) -> None:
+async def test_the_bot_never_logs_its_token(env: BotTestEnvironment) -> None:
     anna = env.telegram.person(42)
     anna.send_file(written(gradient(), "PNG"))
     env.telegram.files["file-1"] = b""
@@ -74,6 +74,6 @@ async def test_nothing_that_the_bot_writes_shows_its_token(env: BotTestEnvironme
     with env.bot_process(DULY_LOG_LEVEL="debug") as bot:
         await env.wait(lambda: not env.telegram.waiting())
         assert bot.finish(15) == 0
-        said = bot.said()
-    assert "telegram.polling_started" in said
-    assert env.telegram.token.partition(":")[2] not in said
+        log_text = bot.stderr_text()
+    assert "telegram.polling_started" in log_text
+    assert env.telegram.token.partition(":")[2] not in log_text

@@ -13,16 +13,16 @@ from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.testing import move_clock
 from tests.support.conformance.tables import SHAPES, Shape
-from tests.support.lending import Lender
+from tests.support.database_pool import DatabasePool
 from tests.support.pooler import pooler
 
 Connection = AsyncConnection[Any]
 
 
 @pytest.fixture
-def conformance_dsn(conformance_databases: Lender) -> Generator[str, None, None]:
+def conformance_dsn(conformance_databases: DatabasePool) -> Generator[str, None, None]:
     """Lend a database with the test tables; returns its address."""
-    with conformance_databases.lend() as dsn:
+    with conformance_databases.borrow() as dsn:
         yield dsn
 
 

@@ -32,9 +32,9 @@ AT_THE_GATE = threading.Event()
 GATE_SECONDS = 60.0
 
 
-async def say(lease: Lease, _stop_signal: StopSignal, word: str) -> Done:
+async def say(lease: Lease, _stop_signal: StopSignal, text: str) -> Done:
     """Return a text at once."""
-    return Done(word)
+    return Done(text)
 
 
 async def burn(lease: Lease, _stop_signal: StopSignal, seconds: str) -> Done:
@@ -99,12 +99,12 @@ async def fall(_lease: Lease, _stop_signal: StopSignal, how: str) -> Done:
         case "cancel":
             raise asyncio.CancelledError
         case "mute":
-            raise Mute
+            raise UnprintableError
         case _:
             raise ValueError(how)
 
 
-class Mute(Exception):
+class UnprintableError(Exception):
     """An error whose message cannot be read."""
 
     def __str__(self) -> str:
@@ -116,9 +116,9 @@ async def give_up(_lease: Lease, _stop_signal: StopSignal) -> GiveUp:
     return GiveUp("REFUSED", "never")
 
 
-def threaded(lease: Lease, _stop_signal: StopSignal, word: str) -> Done:
+def threaded(lease: Lease, _stop_signal: StopSignal, text: str) -> Done:
     """Return a text at once, in a thread."""
-    return Done(word)
+    return Done(text)
 
 
 def stubborn(lease: Lease, stop_signal: StopSignal, seconds: str) -> Done:
@@ -137,9 +137,9 @@ def watchful(lease: Lease, stop_signal: StopSignal) -> Done:
     return Done(f"saw {stop_signal.reason}")
 
 
-def in_child(word: str) -> Done:
+def in_child(text: str) -> Done:
     """Return a text at once, in a child process."""
-    return Done(f"{word} {os.getpid() == os.getsid(0)}")
+    return Done(f"{text} {os.getpid() == os.getsid(0)}")
 
 
 class Trap:

@@ -7,7 +7,13 @@ from duly.apps.posts.repository import ADMIN_VIEWER
 from duly.apps.posts.states import POST
 from duly.db.pool import Pool
 from duly.lease.operations import claim_rows
-from tests.support.explain.staff import NAMES, begin_anew, free_of, hire_some, locking_some
+from tests.support.explain.registered_workers import (
+    NAMES,
+    delete_all_rows,
+    lock_some_rows,
+    register_workers,
+    workers_with_free_slot,
+)
 from tests.support.posts.actions import HOURS, LEASE, PostActions
 
 RUNNING = "select lease_owner from posts.posts where status = 'PROCESSING' and lease_expires_at >= duly.clock()"
@@ -16,7 +22,7 @@ RUNNING = "select lease_owner from posts.posts where status = 'PROCESSING' and l
 async def check_posts(seed: int, posts: PostActions, pool: Pool) -> set[PostReason]:
     """Compare the explanation of every post with what a claim returns; return the reasons."""
     random = Random(seed)  # noqa: S311 (no secret)
-    begin_anew(posts.admin)
+    delete_all_rows(posts.admin)
     posts.set_clock("2026-11-16T10:00:00+00:00")
     for nth in range(random.randint(2, 4)):
         posts.create(*(f"p{seed}-{nth}-{author}" for author in range(random.randint(1, 3))))
@@ -28,17 +34,17 @@ async def check_posts(seed: int, posts: PostActions, pool: Pool) -> set[PostReas
         posts.advance_clock(random.choice([0, 0, LEASE + 1]))
         if random.random() < 0.3:
             await posts.sweep()
-    hired = hire_some(random, posts.admin, "posts")
-    with locking_some(random, posts.admin, "posts.posts") as locked:
-        taken: set[object] = set()
-        for each in free_of(hired, posts.values(RUNNING)):
+    registered = register_workers(random, posts.admin, "posts")
+    with lock_some_rows(random, posts.admin, "posts.posts") as locked:
+        claimed: set[object] = set()
+        for each in workers_with_free_slot(registered, posts.values(RUNNING)):
             async with posts.worker.transaction(force_rollback=True):
                 leases = await claim_rows(posts.worker, POST, each.name, lease_seconds=LEASE)
-            taken |= {lease.key for lease in leases}
+            claimed |= {lease.key for lease in leases}
         found = {key: await explain(pool, ADMIN_VIEWER, key) for key in posts.columns("id")}
     for key, each in found.items():
         about = f"seed {seed}: {each.sentence}"
-        assert (each.reason is PostReason.DUE) == (key in taken), about
+        assert (each.reason is PostReason.DUE) == (key in claimed), about
         assert each.reason is not PostReason.LOCKED or key in locked, about
-        assert (each.reason is PostReason.NO_WORKER) <= (not [one for one in hired if one.is_live]), about
+        assert (each.reason is PostReason.NO_WORKER) <= (not [one for one in registered if one.is_live]), about
     return {each.reason for each in found.values()}

@@ -7,7 +7,14 @@ from duly.apps.scheduler import repository
 from duly.apps.scheduler.explain import RunReason, explain
 from duly.outbox.repository import claim_messages
 from duly.outbox.states import OUTBOX
-from tests.support.explain.staff import NAMES, Hired, begin_anew, free_of, hire_some, locking_some
+from tests.support.explain.registered_workers import (
+    NAMES,
+    RegisteredWorker,
+    delete_all_rows,
+    lock_some_rows,
+    register_workers,
+    workers_with_free_slot,
+)
 from tests.support.scheduler.actions import ScheduleActions
 
 CHANNELS = ("telegram", "console")
@@ -20,17 +27,17 @@ RUNS_EXPLAINED = "select id, reminder_id from scheduler.job_runs order by schedu
 async def check_runs(seed: int, schedules: ScheduleActions) -> set[RunReason]:
     """Compare the explanation of the first runs with what workers and senders claim; return the reasons."""
     random = Random(seed)  # noqa: S311 (no secret)
-    begin_anew(schedules.admin)
+    delete_all_rows(schedules.admin)
     schedules.set_clock("2026-11-16T09:50:00+00:00")
     await make_runs(random, schedules, seed)
-    hired = hire_some(random, schedules.admin, "outbox", "scheduler")
+    registered = register_workers(random, schedules.admin, "outbox", "scheduler")
     with (
-        locking_some(random, schedules.admin, "scheduler.job_runs") as locked_runs,
-        locking_some(random, schedules.admin, "duly.outbox") as locked,
+        lock_some_rows(random, schedules.admin, "scheduler.job_runs") as locked_runs,
+        lock_some_rows(random, schedules.admin, "duly.outbox") as locked,
     ):
-        reminds = any("scheduler" in each.job_types and is_up(schedules, each.name) for each in hired)
+        reminds = any("scheduler" in each.job_types and is_up(schedules, each.name) for each in registered)
         due = await due_runs(schedules) if reminds else {}
-        sent = await next_messages(schedules, hired)
+        sent = await next_messages(schedules, registered)
         found = {
             (run, message): await explain(schedules.api, None, run) for run, message in schedules.rows(RUNS_EXPLAINED)
         }
@@ -113,9 +120,9 @@ async def due_runs(schedules: ScheduleActions) -> dict[int, str | None]:
         return {run.id: run.missed_reason for run in await repository.find_due(schedules.worker, 500)}
 
 
-async def next_messages(schedules: ScheduleActions, hired: list[Hired]) -> set[object]:
+async def next_messages(schedules: ScheduleActions, registered: list[RegisteredWorker]) -> set[object]:
     """Return what the next claim of a live sender with a free slot returns; it is rolled back."""
-    if not free_of(hired, schedules.values(RUNNING)):
+    if not workers_with_free_slot(registered, schedules.values(RUNNING)):
         return set()
     async with schedules.worker.transaction(force_rollback=True):
         held = await claim_messages(schedules.worker, OUTBOX, "x", CHANNELS, lease_seconds=LEASE, limit=1)

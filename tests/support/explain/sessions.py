@@ -8,7 +8,13 @@ from duly.apps.ingest.repository import SessionTables
 from duly.apps.ingest.states import capture_session
 from duly.db.pool import Pool
 from duly.lease.operations import claim_rows
-from tests.support.explain.staff import NAMES, begin_anew, free_of, hire_some, locking_some
+from tests.support.explain.registered_workers import (
+    NAMES,
+    delete_all_rows,
+    lock_some_rows,
+    register_workers,
+    workers_with_free_slot,
+)
 from tests.support.ingest.actions import ANNA, LEASE, CaptureActions
 
 IDLE_SECONDS = 25.0
@@ -22,7 +28,7 @@ RUNNING = (
 async def check_sessions(seed: int, captures: CaptureActions, pool: Pool) -> set[SessionReason]:
     """Compare the explanation of every session with what a claim returns; return the reasons."""
     random = Random(seed)  # noqa: S311 (no secret)
-    begin_anew(captures.admin)
+    delete_all_rows(captures.admin)
     captures.set_clock("2026-11-16T10:00:00+00:00")
     for _ in range(random.randint(1, 4)):
         for _ in range(random.randint(1, 2)):
@@ -34,20 +40,20 @@ async def check_sessions(seed: int, captures: CaptureActions, pool: Pool) -> set
             if random.random() < 0.3:
                 await captures.finish(leases)
         captures.advance_clock(random.choice([0, 0, LEASE + 1]))
-    hired = hire_some(random, captures.admin, "ingest")
+    registered = register_workers(random, captures.admin, "ingest")
     if random.random() < 0.1:
         captures.advance_clock(-20)
-    with locking_some(random, captures.admin, captures.table) as locked:
-        taken: set[object] = set()
-        for each in free_of(hired, captures.values(RUNNING)):
+    with lock_some_rows(random, captures.admin, captures.table) as locked:
+        claimed: set[object] = set()
+        for each in workers_with_free_slot(registered, captures.values(RUNNING)):
             async with captures.worker.transaction(force_rollback=True):
                 leases = await claim_rows(captures.worker, SESSIONS, each.name, lease_seconds=LEASE)
-            taken |= {lease.key for lease in leases}
+            claimed |= {lease.key for lease in leases}
         closed = await closed_as_idle(captures)
         found = {key: await explain(pool, None, key) for key in captures.columns("id")}
     for key, each in found.items():
         about = f"seed {seed}: {each.sentence}"
-        assert (each.reason is SessionReason.DUE) == (key in taken), about
+        assert (each.reason is SessionReason.DUE) == (key in claimed), about
         assert (each.reason is SessionReason.IDLE and key not in locked) == (key in closed), about
         assert each.reason is not SessionReason.LOCKED or key in locked, about
     return {each.reason for each in found.values()}

@@ -64,10 +64,10 @@ class CaptureActions(Actions):
 
     async def finish(self, leases: Sequence[Lease], work: CaptureWork | None = None) -> frozenset[UUID]:
         """Read these sessions and settle them, in one transaction."""
-        mine = work or self.work()
-        finished = [Finished(lease, await read_session(mine, lease)) for lease in leases]
+        capture_work = work or self.work()
+        finished = [Finished(lease, await read_session(capture_work, lease)) for lease in leases]
         async with self.worker.transaction():
-            return await mine.settle(self.worker, finished)
+            return await capture_work.settle(self.worker, finished)
 
     async def capture(self, *days: Mapping[str, Json], user: int = ANNA) -> list[Mapping[str, Any] | None]:
         """Create sessions one after another, each finished before the next; return their results."""

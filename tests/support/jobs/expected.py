@@ -102,8 +102,8 @@ class ExpectedJobs:
     def list_next(self, job_type: TypeInQueue, limit: int) -> list[ExpectedJob]:
         """List the next jobs of a type up to a limit, and those that tie with the last of them."""
         due = self.list_due(job_type)
-        taken = due[:limit]
-        return [*taken, *(job for job in due[limit:] if self.claim_order(job) == self.claim_order(taken[-1]))]
+        claimed = due[:limit]
+        return [*claimed, *(job for job in due[limit:] if self.claim_order(job) == self.claim_order(claimed[-1]))]
 
     def expired(self) -> list[ExpectedJob]:
         """List the jobs whose leases have expired."""

@@ -74,8 +74,10 @@ class Screen:
 @cache
 def fonts() -> tuple[tuple[Path, Path], ...]:
     """Return the installed font families, regular and bold; raise Misconfigured if there is none."""
-    there_are = {path.name: path for place in FONT_PLACES if place.is_dir() for path in sorted(place.rglob("*.?tf"))}
-    found = tuple((there_are[plain], there_are[bold]) for plain, bold in FAMILIES if {plain, bold} <= there_are.keys())
+    font_files = {path.name: path for place in FONT_PLACES if place.is_dir() for path in sorted(place.rglob("*.?tf"))}
+    found = tuple(
+        (font_files[plain], font_files[bold]) for plain, bold in FAMILIES if {plain, bold} <= font_files.keys()
+    )
     if not found:
         raise Misconfigured(
             f"screens are drawn with fonts, and of {', '.join(plain for plain, _ in FAMILIES)} none is in "

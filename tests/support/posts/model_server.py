@@ -24,7 +24,7 @@ def completion(content: object, **message: object) -> bytes:
     ).encode()
 
 
-class Asked:
+class ReceivedRequest:
     """A received request."""
 
     def __init__(self, path: str, headers: dict[str, str], body: bytes) -> None:
@@ -42,13 +42,13 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     outer: "ModelServer"
-    asked: Asked
+    asked: ReceivedRequest
 
     def do_POST(self) -> None:
         """Record the request and respond as configured."""
         length = int(self.headers.get("content-length", "0"))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self.asked = Asked(self.path, headers, self.rfile.read(length))
+        self.asked = ReceivedRequest(self.path, headers, self.rfile.read(length))
         self.outer.asked.append(self.asked)
         self.outer.came.set()
         self.outer.act(self)
@@ -80,7 +80,7 @@ class ModelServer:
     """The server, in its own threads."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[ReceivedRequest] = []
         self.came = threading.Event()  # set at the first request
         self.gate = threading.Event()  # `stall` waits for it
         self.act: Callable[[Handler], None] = lambda it: it.say(completion(CALM))

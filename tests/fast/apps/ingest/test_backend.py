@@ -43,7 +43,7 @@ from tools.supabase import compile_migrations
 
 SCRIPT = ROOT / "database" / "migrations" / "20260212_add_session_leases.sql"
 BACKENDS = (OWNERS, PLAIN, PLAIN_WITH_POINTER, CONTRACT)
-of_each_kind = pytest.mark.parametrize("backend", [OWNERS, PLAIN], ids=str, indirect=True)
+for_each_backend = pytest.mark.parametrize("backend", [OWNERS, PLAIN], ids=str, indirect=True)
 ENTRY: dict[str, Any] = {
     "start": "10:00",
     "end": "14:00",
@@ -202,28 +202,28 @@ def owners(site: Site) -> Site:
     return site
 
 
-def test_without_the_tables_it_says_which_and_changes_nothing(site: Site) -> None:
+def test_script_names_missing_tables_and_changes_nothing(site: Site) -> None:
     site.build(PLAIN)
     site.owner.execute("drop table schedule_ingest.day_snapshot")
     before = site.lines()
-    refused = site.psql()
-    assert refused.returncode == SCRIPT_FAILED
-    assert 'the schema "schedule_ingest" has no table day_snapshot' in refused.stderr
-    assert "psql -v schema=NAME" in refused.stderr
+    result = site.psql()
+    assert result.returncode == SCRIPT_FAILED
+    assert 'the schema "schedule_ingest" has no table day_snapshot' in result.stderr
+    assert "psql -v schema=NAME" in result.stderr
     assert site.lines() == before
 
 
 @pytest.mark.parametrize("name", ["x; drop schema schedule_ingest cascade", 'a"b', "a'b", "", "%I", "$tables$"])
-def test_a_hostile_name_of_a_schema_is_only_a_name(name: str, site: Site) -> None:
+def test_hostile_schema_name_is_quoted(name: str, site: Site) -> None:
     site.build(PLAIN)
     before = site.lines()
-    refused = site.psql("-v", f"schema={name}")
-    assert refused.returncode == SCRIPT_FAILED
-    assert f'the schema "{name}" has no table' in refused.stderr
+    result = site.psql("-v", f"schema={name}")
+    assert result.returncode == SCRIPT_FAILED
+    assert f'the schema "{name}" has no table' in result.stderr
     assert site.lines() == before
 
 
-def test_on_tables_that_duly_made_it_has_nothing_to_add(database: str) -> None:
+def test_script_changes_nothing_on_tables_created_by_duly(database: str) -> None:
     with psycopg.connect(database) as admin:
         before = fingerprint(admin, ("schedule_ingest", "duly"))
     program = shutil.which("psql")
@@ -256,16 +256,16 @@ async def test_a_worker_that_lost_its_session_writes_nothing(backend: Site) -> N
         backend.owner.execute(
             f"update {backend.schema}.capture_session set locked_at = now() - interval '61 s'".encode()
         )
-        taken = await work.claim_expired(connection, "worker-1", 1)
-        assert [lease.key for lease in (*stale, *taken)] == [key, key]
+        claimed = await work.claim_expired(connection, "worker-1", 1)
+        assert [lease.key for lease in (*stale, *claimed)] == [key, key]
         assert await finish(connection, work, stale) == frozenset()
         assert backend.one("select count(*) from HOME.schedule_version") == 0
-        assert await finish(connection, work, taken) == {key}
+        assert await finish(connection, work, claimed) == {key}
     assert backend.rows("select version from HOME.schedule_version") == [(1,)]
 
 
-@of_each_kind
-async def test_the_claim_finds_its_index(backend: Site) -> None:
+@for_each_backend
+async def test_claim_uses_its_index(backend: Site) -> None:
     """However many sessions there are, and whatever is ready is called."""
     with backend.owner.cursor() as cursor:
         insert = f"insert into {backend.schema}.capture_session {backend.backend.waiting}"
@@ -279,7 +279,7 @@ async def test_the_claim_finds_its_index(backend: Site) -> None:
     assert "idx_capture_session__state_created_at_id" in str(plan)
 
 
-def test_the_files_for_supabase_apply_beside_the_backend(owners: Site, server: str, worker_id: str) -> None:
+def test_supabase_files_apply_beside_the_backend(owners: Site, server: str, worker_id: str) -> None:
     """With a guest whom they shut out of our schemas; the backend's are not ours to shut."""
     with supabase_turn(server):
         owners.owner.execute("create role anon")
@@ -304,7 +304,7 @@ def test_the_files_for_supabase_apply_beside_the_backend(owners: Site, server: s
 
 
 @pytest.mark.parametrize("event_key", ["keep", "replace"])
-def test_the_grants_it_prints_are_those_that_a_worker_checks(event_key: str, site: Site) -> None:
+def test_script_prints_the_grants_that_a_worker_checks(event_key: str, site: Site) -> None:
     site.build(PLAIN)
     printed = site.add_leases("-v", f"event_key={event_key}")
     rights = required_privileges(site.schema, list(TABLES), reads_events=event_key == "keep")
@@ -317,17 +317,17 @@ def test_the_grants_it_prints_are_those_that_a_worker_checks(event_key: str, sit
     assert printed == ours
 
 
-@of_each_kind
-async def test_photographs_of_several_days_fail_where_a_backend_begins_the_sessions(backend: Site) -> None:
+@for_each_backend
+async def test_photographs_of_several_days_fail_where_a_backend_creates_sessions(backend: Site) -> None:
     key, work = backend.wait(), work_of(backend)
     work.reader = Photographs(page(MONDAY, "08:00"), page(TUESDAY, "09:00"))
     async with await connect(backend.worker_dsn) as connection, open_pool(backend.worker_dsn, size=1) as pool:
         await work.prepare(connection)
         work.use_handler_pool(pool)
         (lease,) = await work.claim(connection, "worker-1", 1)
-        with pytest.raises(InvalidArgument) as refused:
+        with pytest.raises(InvalidArgument) as result:
             await work.read(CaptureInput(key, lease.row["user_id"]), None)
-        await work.settle(connection, [Finished(lease, failure_from_exception(refused.value))])
+        await work.settle(connection, [Finished(lease, failure_from_exception(result.value))])
     assert backend.rows("select state::text, error from HOME.capture_session") == [
         (
             "failed",
@@ -368,7 +368,7 @@ def every_right(grants: Sequence[str]) -> list[str]:
     return singles
 
 
-async def test_a_worker_needs_every_one_of_these_grants_and_no_other(site: Site) -> None:
+async def test_worker_needs_exactly_the_printed_grants(site: Site) -> None:
     site.build(CONTRACT)
     singles = every_right(site.add_leases())
     site.owner.execute("revoke execute on function duly.clock(), duly.now() from public")
@@ -410,7 +410,7 @@ async def days_in_turn(site: Site, *days: object) -> None:
 
 
 @pytest.mark.parametrize("made_by", [PLAIN, CONTRACT], ids=str)
-async def test_the_contract_event_key_stays_and_a_repeated_change_has_no_second_event(
+async def test_contract_event_key_is_kept_and_a_repeated_change_has_no_second_event(
     made_by: Backend, site: Site
 ) -> None:
     site.build(made_by)
@@ -429,9 +429,7 @@ async def test_the_contract_event_key_stays_and_a_repeated_change_has_no_second_
 
 
 @pytest.mark.parametrize("made_by", [OWNERS, PLAIN, CONTRACT], ids=str)
-async def test_the_contract_event_key_is_replaced_on_request_and_every_change_has_its_event(
-    made_by: Backend, site: Site
-) -> None:
+async def test_replaced_event_key_gives_every_change_its_event(made_by: Backend, site: Site) -> None:
     site.build(made_by)
     site.add_leases()
     site.add_leases("-v", "event_key=replace")
@@ -445,15 +443,15 @@ async def test_the_contract_event_key_is_replaced_on_request_and_every_change_ha
 def test_an_unknown_value_of_event_key_is_refused(site: Site) -> None:
     site.build(PLAIN)
     before = site.lines()
-    refused = site.psql("-v", "event_key=yes")
-    assert (refused.returncode, "event_key=yes" in refused.stderr) == (SCRIPT_FAILED, True)
+    result = site.psql("-v", "event_key=yes")
+    assert (result.returncode, "event_key=yes" in result.stderr) == (SCRIPT_FAILED, True)
     assert site.lines() == before
 
 
 # Phases ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_backend_of_phase_3_gets_versions_and_nothing_else(site: Site) -> None:
+async def test_backend_of_phase_3_gets_only_versions(site: Site) -> None:
     site.build(PHASE_3)
     assert not [grant for grant in site.add_leases() if "snapshot" in grant or "event" in grant]
     await days_in_turn(site, A, B, B)
@@ -465,7 +463,7 @@ async def test_a_backend_of_phase_3_gets_versions_and_nothing_else(site: Site) -
     assert results == [("changed", "0"), ("changed", "0"), ("unchanged", "0")]
 
 
-async def test_when_the_later_phases_come_the_script_runs_again_and_events_begin(site: Site) -> None:
+async def test_script_run_again_after_later_phases_enables_events(site: Site) -> None:
     site.build(PHASE_3)
     site.add_leases()
     await days_in_turn(site, A)
@@ -487,10 +485,10 @@ async def test_when_the_later_phases_come_the_script_runs_again_and_events_begin
     ("there", "missing"),
     [("day_snapshot", "schedule_event"), ("schedule_notification", "day_snapshot, schedule_event")],
 )
-def test_half_of_a_phase_is_refused_by_what_is_missing(there: str, missing: str, site: Site) -> None:
+def test_incomplete_phase_is_refused_with_the_missing_tables(there: str, missing: str, site: Site) -> None:
     site.build(CONTRACT)
     for table in {"day_snapshot", "schedule_event", "schedule_notification"} - {there}:
         site.owner.execute(f"drop table schedule_ingest.{table}".encode())
-    refused = site.psql()
-    assert refused.returncode == SCRIPT_FAILED
-    assert f'the schema "schedule_ingest" has no table {missing}' in refused.stderr
+    result = site.psql()
+    assert result.returncode == SCRIPT_FAILED
+    assert f'the schema "schedule_ingest" has no table {missing}' in result.stderr

@@ -15,7 +15,7 @@ from tests.support.ingest.strategies import days, payload, wild_days
 ENTRY = {"start": "10:00", "end": "14:00", "title": "Cleaning", "location": "Billdal"}
 
 
-def test_the_contracts_example_stays_as_it_is() -> None:
+def test_example_of_the_contract_is_already_canonical() -> None:
     seen = canonicalize(payload(ENTRY))
     assert seen.payload == payload(ENTRY)
     assert seen.schedule_date.isoformat() == "2026-02-10"
@@ -28,14 +28,14 @@ def test_canonicalizing_is_idempotent(day: dict[str, Any]) -> None:
     assert canonicalize(once.payload) == once
 
 
-def test_noise_is_the_same_for_the_same_seed_and_is_noise() -> None:
+def test_noise_is_deterministic_per_seed_and_varies_between_seeds() -> None:
     day = payload(ENTRY, {**ENTRY, "start": "15:00", "end": "17:00"})
     assert add_noise(day, 7) == add_noise(day, 7)
     assert len({str(add_noise(day, seed)) for seed in range(20)}) > 10
 
 
 @given(days, st.randoms())
-def test_the_order_of_entries_means_nothing(day: dict[str, Any], chance: Any) -> None:
+def test_order_of_entries_does_not_matter(day: dict[str, Any], chance: Any) -> None:
     shuffled = list(day["entries"])
     chance.shuffle(shuffled)
     assert canonicalize({**day, "entries": shuffled}) == canonicalize(day)
@@ -45,7 +45,7 @@ def test_the_order_of_entries_means_nothing(day: dict[str, Any], chance: Any) ->
     "spelled",
     ["9:5", "09:05", "9.05", "09 05", " 9 : 5 ", "9:05", "０９：０５"],  # noqa: RUF001
 )
-def test_a_time_has_one_spelling(spelled: str) -> None:
+def test_times_are_normalized_to_one_format(spelled: str) -> None:
     assert as_time(spelled) == "09:05"
 
 
@@ -55,11 +55,11 @@ def test_an_invalid_time_is_refused_with_its_path(spelled: str) -> None:
         canonicalize(payload({**ENTRY, "start": spelled}))
 
 
-def test_midnight_ends_a_day_as_24_00_and_as_00_00() -> None:
+def test_end_times_24_00_and_00_00_are_equal() -> None:
     assert canonicalize(payload({**ENTRY, "end": "24:00"})) == canonicalize(payload({**ENTRY, "end": "0:0"}))
 
 
-def test_casing_and_blanks_alone_are_no_change() -> None:
+def test_case_and_whitespace_are_normalized() -> None:
     loud = {**ENTRY, "title": "  CLEANING ", "location": "bill\u0064al"}
     assert canonicalize(payload(loud)) == canonicalize(payload(ENTRY))
 
@@ -74,15 +74,15 @@ def test_casing_and_blanks_alone_are_no_change() -> None:
         ("x\u00a0 y", "X Y"),
     ],
 )
-def test_a_name_is_written_with_capitals(written: str, name: str) -> None:
+def test_names_are_capitalized(written: str, name: str) -> None:
     assert as_name(written) == name
 
 
-def test_equal_entries_are_one() -> None:
+def test_equal_entries_are_deduplicated() -> None:
     assert canonicalize(payload(ENTRY, {**ENTRY, "title": "cleaning"})) == canonicalize(payload(ENTRY))
 
 
-def test_unknown_keys_are_kept_normalized_and_hashed_and_make_no_shift() -> None:
+def test_unknown_keys_are_kept_normalized_and_hashed_but_do_not_affect_shifts() -> None:
     plain = canonicalize(payload(ENTRY))
     more = canonicalize(payload({**ENTRY, "note": " a  b "}, source={"app": "x  y"}, extra=[1, None, True]))
     assert more.payload["entries"] == [{**ENTRY, "note": "a b"}]
@@ -98,7 +98,7 @@ def test_a_day_may_be_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("day", "words"),
+    ("day", "expected_text"),
     [
         ({}, "schedule_date: must be a day such as 2026-02-10, not missing"),
         ({"schedule_date": "10/02/2026"}, "schedule_date: must be a day such as 2026-02-10, not '10/02/2026'"),
@@ -119,6 +119,6 @@ def test_a_day_may_be_empty() -> None:
         ([], r"\$: must be an object, not list"),
     ],
 )
-def test_an_invalid_payload_is_refused_with_its_path(day: Any, words: str) -> None:
-    with pytest.raises(InvalidArgument, match=f"^{words}"):
+def test_an_invalid_payload_is_refused_with_its_path(day: Any, expected_text: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"^{expected_text}"):
         canonicalize(day)

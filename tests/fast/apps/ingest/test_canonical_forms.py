@@ -31,7 +31,7 @@ DAYS: tuple[dict[str, Any], ...] = (
 )
 
 
-def test_the_forms_of_this_canonicalizer_are_the_committed_ones() -> None:
+def test_canonical_forms_match_the_golden_file() -> None:
     """Days that are stored were given these forms: with other forms under the same number they would seem changed."""
     forms = [
         {"payload": seen.payload, "hash": seen.payload_hash, "shifts": [shift.document for shift in seen.shifts]}

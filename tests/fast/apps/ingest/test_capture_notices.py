@@ -100,7 +100,7 @@ async def test_the_sender_is_notified_in_their_language_why_screenshots_could_no
     captures.verify()
 
 
-async def test_a_sender_by_bot_is_notified_once_that_nothing_changed(
+async def test_telegram_sender_is_notified_once_that_nothing_changed(
     captures: CaptureActions,
 ) -> None:
     add_people(captures)
@@ -110,14 +110,14 @@ async def test_a_sender_by_bot_is_notified_once_that_nothing_changed(
         for _ in range(3):
             await captures.finish(await captures.claim(work), work)
         assert {state(captures, key)[0] for key in (changed, bot, other)} == {"done"}
-        mine = [row for row in sent_messages(captures) if row[0] == uid]
-        assert mine == [(uid, "telegram", "capture.unchanged", UNCHANGED[uid], bot)]
+        messages_of_user = [row for row in sent_messages(captures) if row[0] == uid]
+        assert messages_of_user == [(uid, "telegram", "capture.unchanged", UNCHANGED[uid], bot)]
     notifications = captures.count("schedule_ingest.schedule_notification")  # as they always were
     assert notifications == len(PEOPLE)
     captures.verify()
 
 
-async def test_unknown_people_and_sessions_without_screenshots_get_no_notification(captures: CaptureActions) -> None:
+async def test_unknown_users_and_sessions_without_screenshots_get_no_notification(captures: CaptureActions) -> None:
     add_people(captures)
     work = await ready(captures, Photographs())
     keys = [await send(captures, 7), await captures.open(42)]
@@ -126,7 +126,7 @@ async def test_unknown_people_and_sessions_without_screenshots_get_no_notificati
     assert sent_messages(captures) == []
 
 
-async def test_a_lost_session_leads_to_no_notification(captures: CaptureActions) -> None:
+async def test_session_with_a_lost_lease_sends_no_notification(captures: CaptureActions) -> None:
     add_people(captures)
     work = await ready(captures, Photographs())
     key = await send(captures, 42)
@@ -153,7 +153,7 @@ async def test_the_sender_of_a_quarantined_session_is_notified(captures: Capture
     captures.verify()
 
 
-def test_every_language_has_a_text_of_bounded_length() -> None:
+def test_notification_texts_are_limited_in_every_language() -> None:
     news = capture_failed(UUID(int=1), "x" * 4000), capture_unchanged(UUID(int=1), date(2026, 2, 10))
     for each in news:
         assert list(each.texts) == ["en", "sv", "zh"]

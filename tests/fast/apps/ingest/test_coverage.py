@@ -45,12 +45,12 @@ def test_entries_that_start_outside_the_coverage_are_kept(covers: Coverage | Non
     assert seen == canonicalize(seen.payload)
 
 
-def test_an_unknown_day_has_nothing_to_keep() -> None:
+def test_unknown_day_keeps_no_entry() -> None:
     seen = canonicalize(day(NOON))
     assert keep_uncovered_entries(None, seen, (MinuteRange(720, 720),)) == (seen, 0)
 
 
-async def test_a_photograph_of_the_morning_never_removes_the_evening(captures: CaptureActions) -> None:
+async def test_capture_of_the_morning_never_removes_the_evening(captures: CaptureActions) -> None:
     await captures.capture(day(MORNING, NOON, EVENING))
     moved = {**MORNING, "start": "07:30"}
     result = await capture_part(captures, day(moved), (MinuteRange(0, 720),))
@@ -69,7 +69,7 @@ async def test_a_photograph_of_the_morning_never_removes_the_evening(captures: C
     captures.verify()
 
 
-async def test_partial_captures_of_one_batch_see_the_day_as_the_previous_one_left_it(captures: CaptureActions) -> None:
+async def test_partial_captures_of_one_batch_build_on_each_other(captures: CaptureActions) -> None:
     work = captures.work()
     for _ in range(2):
         await captures.open()
@@ -95,7 +95,7 @@ def seen(payload: dict[str, Json], coverage: Coverage) -> CaptureReading:
     return CaptureReading(canonicalize(payload), Input.PHOTOGRAPHS, coverage, images=1)
 
 
-def test_pages_cover_together_what_each_covers() -> None:
+def test_combined_coverage_is_the_union_of_the_pages() -> None:
     from duly.apps.ingest.pages import combined_coverage
 
     morning, evening = DayPage(day(MORNING), (MinuteRange(0, 420),)), DayPage(day(EVENING), (MinuteRange(1080, 1440),))

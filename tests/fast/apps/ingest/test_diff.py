@@ -60,22 +60,22 @@ def types(old: tuple[Shift, ...], new: tuple[Shift, ...]) -> list[str]:
         ({**BASE, "start": "11:00", "title": "Bo Ek • Städning"}, ["shift_removed", "shift_added"]),
     ],
 )
-def test_one_shift_changes(entry: dict[str, Any], expected: list[str]) -> None:
+def test_each_change_of_a_shift_has_its_event_type(entry: dict[str, Any], expected: list[str]) -> None:
     assert types(shifts(BASE), shifts(entry)) == expected
 
 
-def test_the_first_difference_names_an_event_and_its_new_value_carries_all() -> None:
+def test_event_type_is_the_first_difference_and_new_value_is_complete() -> None:
     entry = {**BASE, "start": "11:00", "title": "Svensson Anna • Fönsterputs"}
     (change,) = diff(shifts(BASE), shifts(entry))
     assert change.type is EventType.TIME_CHANGED
     assert (change.new,) == shifts(entry)
 
 
-def test_a_day_that_is_seen_first_is_all_new() -> None:
+def test_first_capture_of_a_day_adds_every_shift() -> None:
     assert types((), shifts(BASE, {**BASE, "start": "15:00", "end": "16:00"})) == ["shift_added"] * 2
 
 
-def test_a_day_that_is_empty_now_has_lost_everything() -> None:
+def test_empty_capture_removes_every_shift() -> None:
     assert types(shifts(BASE), ()) == ["shift_removed"]
 
 
@@ -96,21 +96,21 @@ def test_two_visits_to_one_customer_are_paired_by_the_nearest_time() -> None:
     )
 
 
-def test_nights_are_paired_around_midnight() -> None:
+def test_night_shifts_are_paired_around_midnight() -> None:
     night, noon = {**BASE, "start": "23:50", "end": "06:00"}, {**BASE, "start": "12:00", "end": "18:00"}
     later = {**BASE, "start": "00:10", "end": "06:00"}
     changed = {(change.old, change.new) for change in diff(shifts(night, noon), shifts(later, noon))}
     assert changed == {(shifts(night)[0], shifts(later)[0])}
 
 
-def test_shifts_without_an_address_share_a_location_and_none_is_lost() -> None:
+def test_shifts_without_an_address_are_all_kept() -> None:
     lunch = {"start": "12:00", "end": "13:00", "title": "Lunch"}
     meeting = {"start": "12:00", "end": "13:00", "title": "Personalmöte"}
     assert types(shifts(lunch), shifts(meeting)) == ["shift_retitled"]
     assert types(shifts(lunch), shifts(lunch, meeting)) == ["shift_added"]
 
 
-def test_the_order_of_shifts_makes_no_other_events() -> None:
+def test_events_do_not_depend_on_the_order_of_shifts() -> None:
     some = shifts(BASE, {**BASE, "start": "15:00", "end": "16:00"}, {**BASE, "title": "Bo Ek • Städning"})
     more = shifts({**BASE, "start": "10:30"}, {**BASE, "title": "Bo Ek • Fönsterputs"})
     assert diff(some, more) == diff(tuple(reversed(some)), tuple(reversed(more)))
@@ -170,13 +170,15 @@ def test_the_order_of_shifts_makes_no_other_events() -> None:
         ({**SICK, "title": "Lunch"}, {**SICK, "title": "Möte"}, "The 12:00 shift on 2026-02-10 is now “Möte”."),
     ],
 )
-def test_a_change_is_a_sentence(old: dict[str, Any] | None, new: dict[str, Any] | None, sentence: str) -> None:
+def test_each_change_is_described_by_a_sentence(
+    old: dict[str, Any] | None, new: dict[str, Any] | None, sentence: str
+) -> None:
     before, after = shifts(old) if old else (), shifts(new) if new else ()
     (change,) = diff(before, after)
     assert format_change(DAY, change, day_shifts=[*before, *after]) == sentence
 
 
-def test_of_several_at_one_time_a_sentence_says_which() -> None:
+def test_sentence_identifies_the_shift_among_several_at_one_time() -> None:
     bo = {**BASE, "title": "Bo Ek • Städning"}
     before, after = shifts(BASE, bo), shifts(BASE, {**bo, "end": "15:00"})
     (change,) = diff(before, after)
@@ -206,29 +208,29 @@ def test_a_notification_has_a_text_in_every_language() -> None:
     assert notification.text("de") == notification.text() == notification.text("en")
 
 
-def test_the_longest_sentence_is_a_message() -> None:
+def test_longest_sentence_fits_into_a_message() -> None:
     """A message has 4096 characters at most, in the database as in Telegram."""
 
     def max_length(letter: str, start: str) -> Shift:
-        words = " ".join([letter * 9] * 50)
-        title, address = f"{words[:249]} • {words[:248]}", f"{words[:498]} 1"
-        (found,) = shifts({"start": start, "end": "14:00", "title": title, "address": address, "location": words})
+        long_text = " ".join([letter * 9] * 50)
+        title, address = f"{long_text[:249]} • {long_text[:248]}", f"{long_text[:498]} 1"
+        (found,) = shifts({"start": start, "end": "14:00", "title": title, "address": address, "location": long_text})
         return found
 
     change = ShiftChange(EventType.TIME_CHANGED, max_length("a", "10:00"), max_length("b", "11:00"))
     assert 3000 < max(len(format_change(DAY, change, language)) for language in MESSAGES) <= 4096
 
 
-def test_few_changes_get_one_notification_each_in_the_order_of_the_day() -> None:
+def test_few_changes_get_one_notification_each_in_chronological_order() -> None:
     changes = diff((), shifts({**BASE, "start": "15:00", "end": "16:00"}, BASE))
     events = build_events(SESSION, changes)
-    told = build_notifications(42, DAY, SESSION, list(reversed(events)), summary_threshold=3)
-    assert [each.text()[:32] for each in told] == [
+    notifications = build_notifications(42, DAY, SESSION, list(reversed(events)), summary_threshold=3)
+    assert [each.text()[:32] for each in notifications] == [
         "New shift on 2026-02-10: 10:00–1",
         "New shift on 2026-02-10: 15:00–1",
     ]
-    assert all(each.type is NotificationType.EVENT and len(each.event_ids) == 1 for each in told)
-    assert told == build_notifications(42, DAY, SESSION, events, summary_threshold=3)
+    assert all(each.type is NotificationType.EVENT and len(each.event_ids) == 1 for each in notifications)
+    assert notifications == build_notifications(42, DAY, SESSION, events, summary_threshold=3)
 
 
 def test_many_changes_get_one_summary() -> None:
@@ -246,7 +248,7 @@ def test_no_change_gets_no_notification() -> None:
     assert build_notifications(42, DAY, SESSION, [], summary_threshold=1) == []
 
 
-def test_what_is_missing_has_the_hash_of_null() -> None:
+def test_missing_value_has_the_hash_of_null() -> None:
     (event,) = build_events(SESSION, diff((), shifts(BASE)))
     assert event.old_value_hash == NO_VALUE_HASH == "74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f982b90b"
     assert event.new_value_hash == shifts(BASE)[0].value_hash

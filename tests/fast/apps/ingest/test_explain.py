@@ -51,7 +51,7 @@ async def explain_session(pool: Pool, key: UUID) -> Explanation[SessionReason]:
     return await explain(pool, None, key)
 
 
-async def test_it_waits_for_images_and_other_people_cannot_see_it(captures: CaptureActions, pool: Pool) -> None:
+async def test_session_without_images_is_explained_to_its_user_only(captures: CaptureActions, pool: Pool) -> None:
     key = await captures.open()
     found = await explain(pool, ANNA, key)
     assert found.reason is SessionReason.NO_IMAGES
@@ -62,7 +62,7 @@ async def test_it_waits_for_images_and_other_people_cannot_see_it(captures: Capt
         await explain(pool, None, uuid4())
 
 
-async def test_it_could_get_more_images_until_it_is_idle(captures: CaptureActions, pool: Pool) -> None:
+async def test_open_session_is_explained_until_it_is_idle(captures: CaptureActions, pool: Pool) -> None:
     key = await captures.open()
     await photograph(captures, key)
     await photograph(captures, key)
@@ -83,7 +83,9 @@ async def test_it_could_get_more_images_until_it_is_idle(captures: CaptureAction
     assert len(claimed) == 1  # the worker has closed it, and claims it
 
 
-async def test_photographs_wait_for_a_worker_as_data_does(captures: CaptureActions, pool: Pool) -> None:
+async def test_session_with_photographs_is_explained_as_waiting_for_a_worker(
+    captures: CaptureActions, pool: Pool
+) -> None:
     key = await captures.open()
     await photograph(captures, key)
     assert await SessionTables().close_session(captures.api, ANNA, key)
@@ -96,14 +98,14 @@ async def test_photographs_wait_for_a_worker_as_data_does(captures: CaptureActio
     assert (await explain_session(pool, later)).reason is SessionReason.BEHIND_OTHERS
 
 
-async def test_no_worker_is_alive(captures: CaptureActions, pool: Pool) -> None:
+async def test_session_without_a_live_worker_is_explained(captures: CaptureActions, pool: Pool) -> None:
     (key,) = await captures.create(DAY)
     found = await explain_session(pool, key)
     assert found.reason is SessionReason.NO_WORKER
     assert found.sentence.endswith("no worker is alive that takes sessions; start one: duly worker --only ingest.")
 
 
-async def test_a_worker_takes_it_any_moment(captures: CaptureActions, pool: Pool) -> None:
+async def test_due_session_is_explained(captures: CaptureActions, pool: Pool) -> None:
     (key,) = await captures.create(DAY)
     await register_worker(captures)
     found = await explain_session(pool, key)
@@ -112,7 +114,7 @@ async def test_a_worker_takes_it_any_moment(captures: CaptureActions, pool: Pool
     assert (await explain_session(pool, key)).reason is SessionReason.NO_WORKER
 
 
-async def test_others_are_claimed_first_and_all_slots_are_in_use(captures: CaptureActions, pool: Pool) -> None:
+async def test_session_behind_others_or_without_a_free_slot_is_explained(captures: CaptureActions, pool: Pool) -> None:
     *_, key = await captures.create(DAY, DAY, DAY)
     await register_worker(captures)
     found = await explain_session(pool, key)
@@ -124,7 +126,7 @@ async def test_others_are_claimed_first_and_all_slots_are_in_use(captures: Captu
     assert found.sentence.endswith("the 2 slots of 1 live worker are taken: 2 sessions are being read.")
 
 
-async def test_a_worker_holds_it_or_held_it(captures: CaptureActions, pool: Pool) -> None:
+async def test_session_with_a_valid_or_expired_lease_is_explained(captures: CaptureActions, pool: Pool) -> None:
     (key,) = await captures.create(DAY)
     await captures.claim()
     found = await explain_session(pool, key)
@@ -140,7 +142,7 @@ async def test_a_worker_holds_it_or_held_it(captures: CaptureActions, pool: Pool
     assert found.sentence.endswith(": 1 live worker will take it over at the next sweep.")
 
 
-async def test_sessions_of_a_dead_worker_take_no_slot_of_a_live_one(captures: CaptureActions, pool: Pool) -> None:
+async def test_sessions_of_a_dead_worker_occupy_no_slot_of_a_live_one(captures: CaptureActions, pool: Pool) -> None:
     *_, key = await captures.create(DAY, DAY, DAY)
     await captures.claim(limit=2)
     captures.advance_clock(3600)
@@ -164,7 +166,7 @@ async def test_a_locked_session_is_explained_as_locked(lock: str, captures: Capt
     assert (await explain_session(pool, key)).reason is SessionReason.DUE
 
 
-async def test_an_open_session_stays_open_while_no_worker_is_alive(captures: CaptureActions, pool: Pool) -> None:
+async def test_idle_session_stays_open_without_a_live_worker(captures: CaptureActions, pool: Pool) -> None:
     key = await captures.open()
     await photograph(captures, key)
     found = await explain_session(pool, key)
@@ -190,7 +192,7 @@ async def test_an_idle_session_that_is_locked_is_not_closed(captures: CaptureAct
         assert await captures.claim(captures.work(due="closed_at")) == []
 
 
-async def test_a_session_that_was_closed_before_the_clock_was_set_back(captures: CaptureActions, pool: Pool) -> None:
+async def test_session_closed_before_the_clock_was_set_back_is_explained(captures: CaptureActions, pool: Pool) -> None:
     (key,) = await captures.create(DAY)
     captures.advance_clock(-3600)
     await register_worker(captures)
@@ -227,8 +229,8 @@ async def test_a_session_that_was_started_too_often_fails_at_the_next_sweep(
     assert (found.reason, found.sentence.endswith("the next sweep lets it fail.")) == (SessionReason.EXPIRED, True)
 
 
-async def test_it_is_done(captures: CaptureActions, pool: Pool) -> None:
-    for words in (
+async def test_done_session_is_explained(captures: CaptureActions, pool: Pool) -> None:
+    for outcome_text in (
         "2026-02-10 has version 1, 1 event and 1 message, from",
         "2026-02-10 is unchanged, version 1, according to",
     ):
@@ -236,10 +238,10 @@ async def test_it_is_done(captures: CaptureActions, pool: Pool) -> None:
         await captures.finish(await captures.claim())
         found = await explain_session(pool, key)
         assert (found.reason, found.status) == (SessionReason.DONE, "done")
-        assert found.sentence == f"It is done: {words} the data that came with it."
+        assert found.sentence == f"It is done: {outcome_text} the data that came with it."
 
 
-async def test_it_failed(captures: CaptureActions, pool: Pool) -> None:
+async def test_failed_session_is_explained(captures: CaptureActions, pool: Pool) -> None:
     (key,) = await captures.create({"schedule_date": "someday"})
     await captures.finish(await captures.claim())
     found = await explain_session(pool, key)
@@ -247,7 +249,7 @@ async def test_it_failed(captures: CaptureActions, pool: Pool) -> None:
     assert found.sentence.startswith("It failed: schedule_date: must be a day such as")
 
 
-async def test_the_states_have_the_names_that_the_installation_gives_them(captures: CaptureActions, pool: Pool) -> None:
+async def test_explanation_uses_the_configured_state_names(captures: CaptureActions, pool: Pool) -> None:
     (key,) = await captures.create(DAY)
     swapped = States("processing", "pending", "done", "failed")
     found = await explain(pool, None, key, SessionSettings(states=swapped))
@@ -269,5 +271,5 @@ def test_uncovered_shifts_are_mentioned() -> None:
     assert "from its photographs; 2 shifts" in format_result({**result, "outcome": "changed", "unseen": 2})
 
 
-def test_every_reason_has_its_cause() -> None:
+def test_every_reason_has_a_cause() -> None:
     assert [cause.reason for cause in CAUSES] == list(SessionReason)

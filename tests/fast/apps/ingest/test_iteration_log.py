@@ -23,12 +23,12 @@ def test_a_worker_for_ingest_alone_logs_idle_iterations() -> None:
     assert levels_of_idle_iterations(is_only_work=True) == ["info", "info"]
 
 
-def test_beside_other_work_idle_iterations_are_logged_at_debug_until_there_was_a_session() -> None:
+def test_with_other_work_idle_iterations_are_logged_at_debug_before_any_session() -> None:
     assert levels_of_idle_iterations(is_only_work=False) == ["debug", "debug"]
     assert levels_of_idle_iterations(is_only_work=False, had_sessions=True) == ["info", "info"]
 
 
-def test_a_worker_knows_whether_it_does_anything_else() -> None:
+def test_work_knows_whether_it_is_the_only_work_of_its_worker() -> None:
     (alone,) = build_works(Settings(), ["outbox"])
     assert alone.is_only_work
     assert not any(work.is_only_work for work in build_works(Settings(), ["outbox", "ledger"]))

@@ -10,18 +10,18 @@ from duly.lease.operations import (
     release_rows,
     renew_leases,
 )
-from tests.fast.lease.test_lease import LEASE, Admin, hold, look, meet_in_the_middle, put, take_over
+from tests.fast.lease.test_lease import LEASE, Admin, add_rows, claim_rows, meet_in_the_middle, read_column, take_over
 from tests.full.lease.test_plans import test_no_statement_scans_the_table
-from tests.support.conformance.everywhere import *  # noqa: F403
+from tests.support.conformance.every_table import *  # noqa: F403
 from tests.support.conformance.fixtures import Clock, Connection
-from tests.support.conformance.noted import *  # noqa: F403
 from tests.support.conformance.tables import CAPTURES, Shape, captures
+from tests.support.conformance.with_note import *  # noqa: F403
 
 UNWRITTEN = 300.0  # the length of a lease whose holder wrote none
 
 
-GIVEN = captures("given_at", payload="{}")
-EVERY = (captures("created_at"), CAPTURES, GIVEN)
+DUE_BY_GIVEN_AT = captures("given_at", payload="{}")
+EVERY = (captures("created_at"), CAPTURES, DUE_BY_GIVEN_AT)
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 async def test_two_fences_that_meet_in_the_middle_from_both_ends_never_deadlock(
     shape: Shape, connection: Connection, other: Connection, workers: str, conformance_dsn: str, admin: Admin
 ) -> None:
-    put(admin, shape, 11)
-    leases = await hold(connection, shape, limit=11)
+    add_rows(admin, shape, 11)
+    leases = await claim_rows(connection, shape, limit=11)
     answers = await meet_in_the_middle(shape, leases, other, workers, conformance_dsn, fence_rows)
     assert answers == [{lease.key for lease in leases}] * 2
 
@@ -48,19 +48,19 @@ async def test_two_fences_that_meet_in_the_middle_from_both_ends_never_deadlock(
 async def test_only_rows_that_are_ours_are_fenced(
     shape: Shape, connection: Connection, admin: Admin, clock: Clock
 ) -> None:
-    put(admin, shape)
-    (old,) = await hold(connection, shape)
+    add_rows(admin, shape)
+    (old,) = await claim_rows(connection, shape)
     clock.advance(LEASE + 1)
     (new,) = await take_over(connection, shape)
     assert await fence_rows(connection, [old]) == frozenset()
     assert await fence_rows(connection, [new]) == {new.key}
 
 
-async def test_a_session_started_too_often_is_set_aside_with_a_sentence(
+async def test_session_over_the_maximum_of_starts_is_quarantined_with_an_error(
     shape: Shape, connection: Connection, admin: Admin, clock: Clock
 ) -> None:
-    put(admin, shape, 2)
-    (lease,) = await hold(connection, shape)
+    add_rows(admin, shape, 2)
+    (lease,) = await claim_rows(connection, shape)
     for _ in range(2):
         clock.advance(LEASE + 1)
         await claim_expired_rows(connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=3)
@@ -72,25 +72,25 @@ async def test_a_session_started_too_often_is_set_aside_with_a_sentence(
     assert await shape.settle(connection, [lease]) == frozenset()
 
 
-async def test_a_hand_back_repeated_after_its_answer_was_lost_gives_one_start_back(
+async def test_release_repeated_after_a_lost_reply_returns_the_start_once(
     shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
 ) -> None:
-    put(admin, shape)
-    await hold(connection, shape)
+    add_rows(admin, shape)
+    await claim_rows(connection, shape)
     clock.advance(LEASE + 1)
     (lease,) = await take_over(connection, shape)
-    assert look(admin, shape, shape.table.starts) == [2]
+    assert read_column(admin, shape, shape.table.starts) == [2]
     await release_rows(connection, [lease])
     await release_rows(other, [lease])
-    assert look(admin, shape, shape.table.starts) == [1]
+    assert read_column(admin, shape, shape.table.starts) == [1]
     assert (await renew_leases(other, [lease], lease_seconds=LEASE)).lost == {lease.claim}
 
 
-async def test_a_holder_that_wrote_no_length_has_the_workers_own(
+async def test_lease_without_lease_seconds_expires_after_the_workers_default(
     shape: Shape, connection: Connection, admin: Admin, clock: Clock
 ) -> None:
     """As the contract's first worker claims: with its name and the time, and nothing else."""
-    put(admin, shape)
+    add_rows(admin, shape)
     admin.execute(
         "update schedule_ingest.capture_session"
         " set state = 'processing', locked_by = 'worker-7', locked_at = duly.clock()"
@@ -101,7 +101,7 @@ async def test_a_holder_that_wrote_no_length_has_the_workers_own(
     assert len(await find_expired_keys(connection, shape.table)) == len(await take_over(connection, shape)) == 1
 
 
-@pytest.mark.parametrize("shape", [CAPTURES, GIVEN], ids=["closed_at", "given_at"], indirect=True)
+@pytest.mark.parametrize("shape", [CAPTURES, DUE_BY_GIVEN_AT], ids=["closed_at", "given_at"], indirect=True)
 async def test_a_session_that_is_not_ready_is_not_claimed(shape: Shape, connection: Connection, admin: Admin) -> None:
     admin.execute("insert into schedule_ingest.capture_session (user_id) values (42)")
-    assert await hold(connection, shape) == []
+    assert await claim_rows(connection, shape) == []

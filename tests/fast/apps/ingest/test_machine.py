@@ -23,7 +23,12 @@ BESIDE = {
     "done": UNHELD + ", settled_by = 'me/1', result = '{}'",
     "failed": UNHELD + ", settled_by = 'me/1', error = 'because'",
 }
-WAYS = {"pending": [], "processing": ["processing"], "done": ["processing", "done"], "failed": ["processing", "failed"]}
+PATHS_TO_STATE = {
+    "pending": [],
+    "processing": ["processing"],
+    "done": ["processing", "done"],
+    "failed": ["processing", "failed"],
+}
 FIXED = {
     "user_id": "7",
     "created_at": "created_at + interval '1 s'",
@@ -42,26 +47,26 @@ def move(admin: Admin, to: str) -> None:
     change(admin, f"state = '{to}', {BESIDE[to]}")
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(STATES, 2)))
-async def test_every_pair_of_states_is_allowed_or_refused_as_declared(
+async def test_every_transition_is_allowed_or_refused_as_declared(
     before: str, after: str, captures: CaptureActions
 ) -> None:
     key = await captures.open()
-    for each in WAYS[before]:
+    for each in PATHS_TO_STATE[before]:
         move(captures.admin, each)
     if CAPTURE_MACHINE.allows(before, after):
         move(captures.admin, after)
-        assert captures.path(key) == ["pending", *WAYS[before], after]
+        assert captures.path(key) == ["pending", *PATHS_TO_STATE[before], after]
         return
     with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as refusal:
         move(captures.admin, after)
     assert refusal.value.sqlstate == ILLEGAL_MOVE
-    assert captures.path(key) == ["pending", *WAYS[before]]
+    assert captures.path(key) == ["pending", *PATHS_TO_STATE[before]]
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_a_session_begins_as_pending(state: str, admin: Admin) -> None:
+def test_session_is_inserted_only_as_pending(state: str, admin: Admin) -> None:
     insert = "insert into schedule_ingest.capture_session (user_id, state, error) values (1, %s, %s)"
     error = "because" if state == "failed" else None
     if state == "pending":
@@ -72,21 +77,21 @@ def test_a_session_begins_as_pending(state: str, admin: Admin) -> None:
     assert refusal.value.sqlstate == ILLEGAL_MOVE
 
 
-def test_the_states_of_the_enum_are_the_contracts(captures: CaptureActions) -> None:
+def test_state_enum_has_the_states_of_the_contract(captures: CaptureActions) -> None:
     states = captures.values("select unnest(enum_range(null::schedule_ingest.capture_session_state))::text")
     assert tuple(states) == STATES
     assert set(CAPTURE_MACHINE.states()) == set(STATES)
 
 
 @pytest.mark.parametrize("column", FIXED)
-async def test_what_a_session_was_made_with_stays(column: str, captures: CaptureActions) -> None:
+async def test_creation_columns_of_a_session_cannot_be_changed(column: str, captures: CaptureActions) -> None:
     await captures.open()
     with pytest.raises(psycopg.DatabaseError, match="these stay as they are") as refusal:
         change(captures.admin, f"{column} = {FIXED[column]}")
     assert refusal.value.sqlstate == ILLEGAL_MOVE
 
 
-async def test_its_key_stays(captures: CaptureActions) -> None:
+async def test_id_of_a_session_cannot_be_changed(captures: CaptureActions) -> None:
     await captures.open()
     with pytest.raises(psycopg.DatabaseError, match="the key of capture"):
         change(captures.admin, "id = gen_random_uuid()")
@@ -95,7 +100,7 @@ async def test_its_key_stays(captures: CaptureActions) -> None:
 # Leases ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_another_owner_takes_a_session_only_when_its_lease_is_over(captures: CaptureActions) -> None:
+async def test_another_owner_can_claim_a_session_only_after_its_lease_expires(captures: CaptureActions) -> None:
     key = await captures.open()
     await captures.claim()
     for seconds in (0, LEASE - 1):
@@ -110,7 +115,7 @@ async def test_another_owner_takes_a_session_only_when_its_lease_is_over(capture
     captures.verify()
 
 
-async def test_a_stale_session_cannot_be_taken_twice(captures: CaptureActions) -> None:
+async def test_expired_session_cannot_be_claimed_twice(captures: CaptureActions) -> None:
     await captures.open()
     await captures.claim()
     captures.advance_clock(LEASE + 1)
@@ -119,7 +124,7 @@ async def test_a_stale_session_cannot_be_taken_twice(captures: CaptureActions) -
         change(captures.admin, "locked_by = 'a third/3', locked_at = duly.clock()")
 
 
-async def test_a_beat_is_no_move(captures: CaptureActions) -> None:
+async def test_lease_renewal_is_not_logged_as_a_transition(captures: CaptureActions) -> None:
     key = await captures.open()
     await captures.claim()
     captures.advance_clock(10)
@@ -128,13 +133,13 @@ async def test_a_beat_is_no_move(captures: CaptureActions) -> None:
     assert captures.one("select revision from schedule_ingest.capture_session") == 2
 
 
-async def test_the_audit_log_has_who_settled_it_and_the_result(captures: CaptureActions) -> None:
+async def test_audit_log_contains_the_settling_worker_and_the_result(captures: CaptureActions) -> None:
     await captures.capture({"schedule_date": "2026-02-10", "entries": []})
     lines = captures.rows(
         "select next_status, actor, detail_json from duly.transition where machine = 'capture' order by seq"
     )
-    (_, first, _), (_, holder, _), (_, settler, detail) = lines
-    assert (first, settler) == (None, holder)
+    (_, first, _), (_, claimer, _), (_, settler, detail) = lines
+    assert (first, settler) == (None, claimer)
     assert (detail["result"]["outcome"], detail["starts"]) == ("changed", 1)
     assert "closedAt" in lines[0][2]
 
@@ -142,7 +147,7 @@ async def test_the_audit_log_has_who_settled_it_and_the_result(captures: Capture
 # Closing --------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_session_is_closed_once_and_stays_so(captures: CaptureActions) -> None:
+async def test_closed_at_cannot_be_changed_once_set(captures: CaptureActions) -> None:
     key = await captures.open()
     change(captures.admin, "closed_at = duly.clock()")
     assert captures.path(key) == ["pending", "pending"]
@@ -153,7 +158,7 @@ async def test_a_session_is_closed_once_and_stays_so(captures: CaptureActions) -
     captures.verify()
 
 
-async def test_a_session_is_not_opened_again_by_the_way(captures: CaptureActions) -> None:
+async def test_closed_at_cannot_be_cleared_by_a_transition(captures: CaptureActions) -> None:
     await captures.open()
     change(captures.admin, "closed_at = duly.clock()")
     with pytest.raises(psycopg.DatabaseError, match="was closed at"):
@@ -163,7 +168,7 @@ async def test_a_session_is_not_opened_again_by_the_way(captures: CaptureActions
 # Rules ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 @pytest.mark.parametrize(
     ("state", "what", "rule"),
     [
@@ -186,16 +191,16 @@ async def test_a_session_is_not_opened_again_by_the_way(captures: CaptureActions
         ("processing", "locked_at = '1999-12-31Z'", "ck_capture_session__years_2000_to_2200"),
     ],
 )
-async def test_a_rule_that_is_broken_is_named(state: str, what: str, rule: str, captures: CaptureActions) -> None:
+async def test_violated_constraint_is_named(state: str, what: str, rule: str, captures: CaptureActions) -> None:
     await captures.open()
-    for each in WAYS[state]:
+    for each in PATHS_TO_STATE[state]:
         move(captures.admin, each)
     with pytest.raises(errors.CheckViolation) as refusal:
         change(captures.admin, what)
     assert refusal.value.diag.constraint_name == rule
 
 
-async def test_a_session_that_fails_says_why(captures: CaptureActions) -> None:
+async def test_failed_session_requires_an_error(captures: CaptureActions) -> None:
     await captures.open()
     with pytest.raises(errors.CheckViolation) as refusal:
         change(captures.admin, "state = 'failed'")
@@ -206,7 +211,7 @@ async def test_a_session_that_fails_says_why(captures: CaptureActions) -> None:
     ("payload", "given_at"),
     [("'[]'", "duly.clock()"), ("'{}'", "null"), ("null", "duly.clock()"), ("'3'", "duly.clock()")],
 )
-def test_what_is_given_as_data_is_an_object_with_its_time(payload: str, given_at: str, admin: Admin) -> None:
+def test_payload_must_be_an_object_and_have_given_at(payload: str, given_at: str, admin: Admin) -> None:
     with pytest.raises(errors.CheckViolation) as refusal:
         admin.execute(
             "insert into schedule_ingest.capture_session (user_id, payload, given_at)"
@@ -218,7 +223,7 @@ def test_what_is_given_as_data_is_an_object_with_its_time(payload: str, given_at
 # The SQL --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:
+def test_contract_lists_the_edges_of_the_state_machine() -> None:
     table = "schedule_ingest.capture_session.state"
     drawn = {f"begin {table} {first}" for first in CAPTURE_MACHINE.initial}
     drawn |= {f"edge {table} {one} -> {two}" for one, all_ in CAPTURE_MACHINE.edges.items() for two in all_}
@@ -228,6 +233,6 @@ def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:
     assert {line for line in contract_lines("ingest") if line.startswith(("begin ", "edge "))} == drawn
 
 
-def test_a_fresh_database_is_what_the_contract_says(database: str) -> None:
+def test_fresh_database_matches_the_contract(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as admin:
         assert compare(admin, "ingest") == []

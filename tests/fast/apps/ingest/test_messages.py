@@ -10,7 +10,7 @@ def placeholders(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name}
 
 
-def test_the_languages_are_english_swedish_and_chinese() -> None:
+def test_messages_exist_in_english_swedish_and_chinese() -> None:
     assert LANGUAGES == ("en", "sv", "zh")
 
 
@@ -20,5 +20,5 @@ def test_every_language_has_every_key_with_the_same_placeholders() -> None:
         assert {key: placeholders(text) for key, text in texts.items()} == english, language
 
 
-def test_keys_are_stable_names() -> None:
+def test_message_keys_are_stable_names() -> None:
     assert [key for key in MESSAGES["en"] if not key.isidentifier() or not key.islower()] == []

@@ -76,7 +76,7 @@ async def read(objects: ObjectStore, *answers: object, images: int | None = None
     return await read_capture(reader, CaptureInput(uuid4(), 1, tuple(names)), None)
 
 
-async def test_a_photograph_is_a_day(objects: ObjectStore) -> None:
+async def test_photograph_is_read_as_a_day(objects: ObjectStore) -> None:
     found = await read(objects, seen(MORNING, NOON))
     assert (found.day.schedule_date.isoformat(), found.input, found.images) == (DAY, "ocr", 1)
     assert [(shift.start, shift.customer_name, shift.raw_type_label) for shift in found.day.shifts] == [
@@ -86,7 +86,7 @@ async def test_a_photograph_is_a_day(objects: ObjectStore) -> None:
     assert found.coverage == (MinuteRange(0, 1440),)
 
 
-async def test_photographs_that_overlap_are_one_day_and_one_without_a_date_inherits_it(objects: ObjectStore) -> None:
+async def test_overlapping_photographs_are_merged_and_an_undated_one_inherits_the_date(objects: ObjectStore) -> None:
     found = await read(
         objects, seen(MORNING, NOON, shows_day_end=False), seen(NOON, EVENING, day=None, shows_day_start=False)
     )
@@ -94,7 +94,7 @@ async def test_photographs_that_overlap_are_one_day_and_one_without_a_date_inher
     assert found.coverage == (MinuteRange(0, 720), MinuteRange(720, 1440))
 
 
-async def test_photographs_of_several_days_are_put_together_day_by_day(objects: ObjectStore) -> None:
+async def test_photographs_of_several_days_are_merged_per_day(objects: ObjectStore) -> None:
     later = "2026-02-11"
     found = await read(
         objects,
@@ -125,7 +125,7 @@ async def test_photographs_of_several_days_are_put_together_day_by_day(objects: 
         ("", True, True, []),
     ],
 )
-def test_a_page_covers_what_the_order_of_its_shifts_allows(
+def test_page_coverage_follows_the_order_of_its_shifts(
     starts: str, shows_day_start: bool, shows_day_end: bool, covers: list[tuple[int, int]]
 ) -> None:
     page = seen(
@@ -170,21 +170,21 @@ def test_a_page_covers_what_the_order_of_its_shifts_allows(
         ([], "the session has no photograph"),
     ],
 )
-async def test_what_cannot_be_relied_on_fails_the_session_in_a_sentence(
+async def test_unreliable_photographs_fail_the_session_with_an_error(
     objects: ObjectStore, answers: list[object], why: str
 ) -> None:
     with pytest.raises(InvalidArgument, match=why):
         await read(objects, *answers)
 
 
-async def test_a_missing_engine_is_no_fault_of_the_photographs(objects: ObjectStore) -> None:
+async def test_missing_ocr_engine_does_not_fail_the_session(objects: ObjectStore) -> None:
     from duly.errors import MissingExtra
 
     with pytest.raises(MissingExtra, match="install it"):
         await read(objects, Failed("MISSING_EXTRA", "install it"))
 
 
-async def test_an_image_that_is_not_in_the_store_fails_the_session(objects: ObjectStore) -> None:
+async def test_missing_image_fails_the_session(objects: ObjectStore) -> None:
     async def close() -> None:
         pass
 
@@ -193,7 +193,7 @@ async def test_an_image_that_is_not_in_the_store_fails_the_session(objects: Obje
         await reader.read(CaptureInput(uuid4(), 1, ("screenshots/1/gone",)))
 
 
-async def test_a_store_that_holds_us_up_is_no_fault_of_the_photographs(
+async def test_object_store_timeout_does_not_fail_the_session(
     objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from duly.apps.ingest import photographs
@@ -208,7 +208,7 @@ async def test_a_store_that_holds_us_up_is_no_fault_of_the_photographs(
         await read(objects, seen(MORNING))
 
 
-async def test_a_child_gets_bytes_a_deadline_and_a_limit(objects: ObjectStore) -> None:
+async def test_child_process_gets_bytes_a_deadline_and_a_limit(objects: ObjectStore) -> None:
     child = ChildProcess(seen(MORNING))
     await OcrRunner(child, EngineConfig(), None, seconds=7, memory_bytes=1 << 30).recognise(b"0")
     (call,) = child.calls
@@ -216,7 +216,7 @@ async def test_a_child_gets_bytes_a_deadline_and_a_limit(objects: ObjectStore) -
     assert call.arguments[1].default_year >= 2026
 
 
-def test_the_title_of_an_entry_has_customer_and_work() -> None:
+def test_entry_title_contains_customer_and_work() -> None:
     assert entry_from_shift(MORNING)["title"] == "Anna Svensson • Städning"
     assert entry_from_shift(RecognisedShift("12:00", "12:30", "Lunch", "", "", "", 1.0)) == {
         "start": "12:00",

@@ -65,7 +65,7 @@ async def workers(captures: CaptureActions, several: int) -> AsyncGenerator[list
         yield [Worker(captures.work(), connection) for connection in opened]
 
 
-async def test_who_comes_second_to_a_day_waits_and_goes_on_from_what_the_first_wrote(captures: CaptureActions) -> None:
+async def test_second_writer_of_a_day_waits_and_builds_on_the_first(captures: CaptureActions) -> None:
     """The day is new to both: without waiting, both would write its version 1."""
     await captures.create(day("10:00"), day("11:00"))
     async with workers(captures, 2) as (one, other):
@@ -86,7 +86,7 @@ async def test_who_comes_second_to_a_day_waits_and_goes_on_from_what_the_first_w
     captures.verify()
 
 
-async def test_who_comes_second_to_a_day_that_the_first_did_not_change_after_all_is_the_first(
+async def test_second_writer_of_a_day_is_first_if_the_first_rolls_back(
     captures: CaptureActions,
 ) -> None:
     await captures.create(day("10:00"), day("11:00"))
@@ -104,7 +104,7 @@ async def test_who_comes_second_to_a_day_that_the_first_did_not_change_after_all
     captures.verify()
 
 
-async def test_another_day_and_another_person_do_not_wait(captures: CaptureActions) -> None:
+async def test_writers_of_other_days_and_users_do_not_wait(captures: CaptureActions) -> None:
     await captures.create(day("10:00"))
     await captures.create(day("10:00", "2026-02-11"))
     await captures.create(day("10:00"), user=43)

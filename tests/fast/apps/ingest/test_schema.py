@@ -40,7 +40,7 @@ async def seen(captures: CaptureActions) -> UUID:
     return key
 
 
-def refused(captures: CaptureActions, statement: str, *values: object) -> psycopg.Error:
+def error_from(captures: CaptureActions, statement: str, *values: object) -> psycopg.Error:
     """The error of a statement that is refused."""
     with pytest.raises(psycopg.Error) as refusal:
         captures.admin.execute(statement.encode(), values)
@@ -49,34 +49,34 @@ def refused(captures: CaptureActions, statement: str, *values: object) -> psycop
 
 # Leases ---------------------------------------------------------------------------------------------------------------
 
-ROB = "update schedule_ingest.capture_session set locked_by = 'thief', locked_at = duly.clock()"
+TAKE_OVER = "update schedule_ingest.capture_session set locked_by = 'thief', locked_at = duly.clock()"
 
 
-async def test_a_holder_that_writes_the_contracts_columns_alone_is_not_robbed_before_its_lease_ends(
+async def test_lease_written_with_the_contracts_columns_is_not_taken_before_it_ends(
     captures: CaptureActions,
 ) -> None:
     await captures.open()
-    hold = (
+    claim = (
         "update schedule_ingest.capture_session set state = 'processing', locked_by = 'w-1', locked_at = duly.clock()"
     )
-    captures.admin.execute(hold.encode())
-    assert "is held by w-1" in str(refused(captures, ROB))
+    captures.admin.execute(claim.encode())
+    assert "is held by w-1" in str(error_from(captures, TAKE_OVER))
     past = "update schedule_ingest.capture_session set locked_at = duly.clock() - interval '{} s'"
     captures.admin.execute(past.format(290).encode())
-    assert "is held by w-1" in str(refused(captures, ROB))
+    assert "is held by w-1" in str(error_from(captures, TAKE_OVER))
     captures.admin.execute(past.format(301).encode())
-    captures.admin.execute(ROB.encode())
+    captures.admin.execute(TAKE_OVER.encode())
 
 
-async def test_taking_over_such_a_lease_records_how_long_it_waited(captures: CaptureActions) -> None:
+async def test_claim_lease_seconds_decide_when_a_lease_without_a_length_expires(captures: CaptureActions) -> None:
     """A worker writes its LEASE_TIMEOUT_SECONDS down, and so long the other's lease lasted."""
     await captures.open()
     captures.admin.execute(
         "update schedule_ingest.capture_session set state = 'processing', locked_by = 'w-1',"
         " locked_at = duly.clock() - interval '100 s'"
     )
-    assert "is held by w-1" in str(refused(captures, f"{ROB}, lease_seconds = 120"))
-    captures.admin.execute(f"{ROB}, lease_seconds = 60".encode())
+    assert "is held by w-1" in str(error_from(captures, f"{TAKE_OVER}, lease_seconds = 120"))
+    captures.admin.execute(f"{TAKE_OVER}, lease_seconds = 60".encode())
 
 
 # Values ---------------------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ CHECKS = {
 
 @pytest.mark.usefixtures("seen")
 @pytest.mark.parametrize("rule", CHECKS)
-def test_a_value_that_breaks_a_rule_is_refused_by_name(rule: str, captures: CaptureActions) -> None:
+def test_invalid_value_violates_the_named_constraint(rule: str, captures: CaptureActions) -> None:
     """A row like the one that is there, with one column as it must not be, and no trigger to say so first."""
     table, column, value = CHECKS[rule].split(" ", 2)
     name = column.strip("()")
@@ -112,7 +112,7 @@ def test_a_value_that_breaks_a_rule_is_refused_by_name(rule: str, captures: Capt
         f"schedule_ingest.{table}",
     )
     like = ", ".join(value if each == name else each for each in columns)
-    error = refused(
+    error = error_from(
         captures,
         f"insert into schedule_ingest.{table} ({', '.join(columns)}) select {like} from schedule_ingest.{table}",
     )
@@ -122,23 +122,23 @@ def test_a_value_that_breaks_a_rule_is_refused_by_name(rule: str, captures: Capt
 
 @pytest.mark.usefixtures("seen")
 @pytest.mark.parametrize("kind", ["added", "removed", "time_changed", "relocated", "retitled", "reclassified"])
-def test_the_six_types_of_an_event_have_the_sides_that_they_need(kind: str, captures: CaptureActions) -> None:
+def test_each_event_type_requires_its_old_and_new_values(kind: str, captures: CaptureActions) -> None:
     for old, new in (("'{}'", "'{}'"), ("null", "'{}'"), ("'{}'", "null"), ("null", "null")):
-        fits = (old == "null", new == "null") == (kind == "added", kind == "removed")
+        is_valid = (old == "null", new == "null") == (kind == "added", kind == "removed")
         insert = (
             "insert into schedule_ingest.schedule_event (event_id, user_id, schedule_date, event_type,"
             " location_fingerprint, customer_fingerprint, old_value_hash, new_value_hash, old_value, new_value,"
             " source_session_id) select gen_random_uuid(), user_id, schedule_date, %s, 'l', 'c', 'o', 'n',"
             f" {old}, {new}, source_session_id from schedule_ingest.day_snapshot"
         )
-        if fits:
+        if is_valid:
             captures.admin.execute(insert.encode(), [f"shift_{kind}"])
             continue
-        error = refused(captures, insert, f"shift_{kind}")
+        error = error_from(captures, insert, f"shift_{kind}")
         assert error.diag.constraint_name == "ck_schedule_event__values"
 
 
-def test_images_are_numbered_from_one_and_named_once(captures: CaptureActions, seen: UUID) -> None:
+def test_image_sequence_starts_at_one_and_names_are_unique(captures: CaptureActions, seen: UUID) -> None:
     for sequence, name, rule in (
         ("0", "'zero'", "ck_capture_image__sequence"),
         ("-1", "'minus'", "ck_capture_image__sequence"),
@@ -146,16 +146,16 @@ def test_images_are_numbered_from_one_and_named_once(captures: CaptureActions, s
         ("2", "'screenshots/1.png'", "uq_capture_image__r2_key"),
         ("2", "''", "ck_capture_image__r2_key"),
     ):
-        assert refused(captures, IMAGE.format(sequence, name), seen).diag.constraint_name == rule
+        assert error_from(captures, IMAGE.format(sequence, name), seen).diag.constraint_name == rule
     captures.admin.execute(IMAGE.format("2", "'screenshots/2.png'").encode(), [seen])
 
 
-def test_an_image_belongs_to_a_session(captures: CaptureActions) -> None:
-    error = refused(captures, IMAGE.format("1", "'x'"), UUID(int=1))
+def test_image_must_reference_a_session(captures: CaptureActions) -> None:
+    error = error_from(captures, IMAGE.format("1", "'x'"), UUID(int=1))
     assert error.diag.constraint_name == "fk_capture_image_capture_session_session_id"
 
 
-async def test_the_same_message_of_a_bot_brings_one_image(captures: CaptureActions, seen: UUID) -> None:
+async def test_telegram_message_adds_one_image_only(captures: CaptureActions, seen: UUID) -> None:
     assert await SessionTables().add_image(captures.api, seen, "screenshots/2.png", telegram_message_id=1) is None
     assert captures.count("schedule_ingest.capture_image") == 1
 
@@ -171,7 +171,7 @@ def test_images_versions_and_events_are_immutable(table: str, change: str, role:
     column = {"capture_image": "r2_key", "schedule_version": "payload", "schedule_event": "event_type"}[table]
     if role:
         captures.admin.execute(f"set role {role}".encode())
-    error = refused(captures, change.format(f"schedule_ingest.{table}", column))
+    error = error_from(captures, change.format(f"schedule_ingest.{table}", column))
     assert "is append-only" in str(error)
     captures.admin.execute("reset role")
     assert captures.count(f"{SCHEMA}.{table}") == 1
@@ -180,12 +180,12 @@ def test_images_versions_and_events_are_immutable(table: str, change: str, role:
 @pytest.mark.usefixtures("seen")
 @pytest.mark.parametrize("table", ["day_schedule", "day_snapshot"])
 @pytest.mark.parametrize("change", ["delete from {}", "truncate {}"])
-def test_a_day_is_not_forgotten(table: str, change: str, captures: CaptureActions) -> None:
-    assert "is append-only" in str(refused(captures, change.format(f"schedule_ingest.{table}")))
+def test_day_rows_cannot_be_deleted(table: str, change: str, captures: CaptureActions) -> None:
+    assert "is append-only" in str(error_from(captures, change.format(f"schedule_ingest.{table}")))
 
 
-def test_a_session_that_left_something_stays(captures: CaptureActions, seen: UUID) -> None:
-    error = refused(captures, "delete from schedule_ingest.capture_session where id = %s", seen)
+def test_session_with_dependent_rows_cannot_be_deleted(captures: CaptureActions, seen: UUID) -> None:
+    error = error_from(captures, "delete from schedule_ingest.capture_session where id = %s", seen)
     assert isinstance(error, errors.ForeignKeyViolation | errors.RestrictViolation)
 
 
@@ -197,9 +197,9 @@ def test_a_session_that_left_something_stays(captures: CaptureActions, seen: UUI
         "state = 'failed', error = 'because'",
     ],
 )
-def test_no_image_comes_after_a_session_was_closed_or_taken(how: str, captures: CaptureActions, seen: UUID) -> None:
+def test_no_image_can_be_added_to_a_closed_or_claimed_session(how: str, captures: CaptureActions, seen: UUID) -> None:
     captures.admin.execute(f"update schedule_ingest.capture_session set {how} where id = %s".encode(), [seen])
-    error = refused(captures, IMAGE.format("2", "'late'"), seen)
+    error = error_from(captures, IMAGE.format("2", "'late'"), seen)
     assert (error.sqlstate, "takes no more images" in str(error)) == (ILLEGAL_MOVE, True)
 
 
@@ -229,7 +229,7 @@ VERSION = (
 )
 
 
-async def held(captures: CaptureActions, user: int = ANNA) -> UUID:
+async def claimed_session(captures: CaptureActions, user: int = ANNA) -> UUID:
     """A session that a worker holds."""
     await captures.open(user)
     (lease,) = await captures.claim()
@@ -241,50 +241,52 @@ def pointer(captures: CaptureActions) -> list[int]:
     return captures.values("select current_version from schedule_ingest.day_schedule")
 
 
-@pytest.mark.lawless
-async def test_versions_have_no_gap_and_move_the_pointer(captures: CaptureActions) -> None:
+@pytest.mark.breaks_invariants
+async def test_versions_are_consecutive_and_move_the_current_version(captures: CaptureActions) -> None:
     for version in (1, 2, 3):
         for wrong in {0, version + 1, version + 2}:
-            error = refused(captures, VERSION, wrong, await held(captures))
+            error = error_from(captures, VERSION, wrong, await claimed_session(captures))
             assert error.sqlstate in (ILLEGAL_MOVE, "23514")
-        captures.admin.execute(VERSION.encode(), [version, await held(captures)])
+        captures.admin.execute(VERSION.encode(), [version, await claimed_session(captures)])
         assert pointer(captures) == [version]
-    for taken in (1, 2, 3):
-        assert isinstance(refused(captures, VERSION, taken, await held(captures)), errors.UniqueViolation)
+    for existing_version in (1, 2, 3):
+        assert isinstance(
+            error_from(captures, VERSION, existing_version, await claimed_session(captures)), errors.UniqueViolation
+        )
 
 
-@pytest.mark.lawless
-async def test_a_session_makes_one_version(captures: CaptureActions) -> None:
-    key = await held(captures)
+@pytest.mark.breaks_invariants
+async def test_session_can_create_only_one_version(captures: CaptureActions) -> None:
+    key = await claimed_session(captures)
     captures.admin.execute(VERSION.encode(), [1, key])
-    assert refused(captures, VERSION, 2, key).diag.constraint_name == "uq_schedule_version__session_id"
+    assert error_from(captures, VERSION, 2, key).diag.constraint_name == "uq_schedule_version__session_id"
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 async def test_several_versions_in_one_statement_count_like_several_statements(captures: CaptureActions) -> None:
     for user in (1, 2):
-        await held(captures, user)
+        await claimed_session(captures, user)
     captures.admin.execute(VERSION.replace("%s", "1", 1).split(" where ")[0].encode())
     assert pointer(captures) == [1, 1]
     for user in (1, 2):
-        await held(captures, user)
-    error = refused(captures, VERSION.replace("%s", "3", 1).split(" where ")[0] + " where state = 'processing' limit 2")
+        await claimed_session(captures, user)
+    error = error_from(
+        captures, VERSION.replace("%s", "3", 1).split(" where ")[0] + " where state = 'processing' limit 2"
+    )
     assert isinstance(error, errors.UniqueViolation) or error.sqlstate == ILLEGAL_MOVE
     assert pointer(captures) == [1, 1]
 
 
 @pytest.mark.parametrize("state", ["pending", "failed", "another's"])
-async def test_a_version_comes_of_a_session_that_is_being_processed_and_of_the_same_person(
-    state: str, captures: CaptureActions
-) -> None:
-    key = await captures.open() if state == "pending" else await held(captures)
+async def test_version_requires_a_processing_session_of_the_same_user(state: str, captures: CaptureActions) -> None:
+    key = await captures.open() if state == "pending" else await claimed_session(captures)
     if state == "failed":
         captures.admin.execute(
             "update schedule_ingest.capture_session set state = 'failed', error = 'because', locked_by = null,"
             " locked_at = null, lease_seconds = null"
         )
     statement = VERSION.replace("select user_id", "select 7") if state == "another's" else VERSION
-    error = refused(captures, statement, 1, key)
+    error = error_from(captures, statement, 1, key)
     assert (error.sqlstate, "no version can come of it" in str(error)) == (ILLEGAL_MOVE, True)
     assert pointer(captures) == []
 
@@ -294,12 +296,12 @@ async def insert_version(connection: AsyncConnection[Any], version: int, key: UU
     await connection.execute(VERSION.encode(), [version, key])
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 @pytest.mark.parametrize("is_committed", [True, False])
-async def test_of_two_who_write_the_same_version_at_once_one_wins(
+async def test_one_of_two_concurrent_writers_of_a_version_succeeds(
     is_committed: bool, captures: CaptureActions, database: str
 ) -> None:
-    one, two = await held(captures), await held(captures)
+    one, two = await claimed_session(captures), await claimed_session(captures)
     async with await connect(make_conninfo(database, user=Names().worker)) as other:
         async with captures.worker.transaction(force_rollback=not is_committed):
             await insert_version(captures.worker, 1, one)
@@ -314,11 +316,11 @@ async def test_of_two_who_write_the_same_version_at_once_one_wins(
     assert captures.values("select session_id from schedule_ingest.schedule_version") == [one if is_committed else two]
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 async def test_the_next_version_cannot_be_written_before_the_last_is_committed(
     captures: CaptureActions, database: str
 ) -> None:
-    one, two = await held(captures), await held(captures)
+    one, two = await claimed_session(captures), await claimed_session(captures)
     async with await connect(make_conninfo(database, user=Names().worker)) as other, captures.worker.transaction():
         await insert_version(captures.worker, 1, one)
         with pytest.raises(psycopg.Error, match="versions of a day have no gap") as refusal:
@@ -338,44 +340,46 @@ async def test_the_next_version_cannot_be_written_before_the_last_is_committed(
         "update schedule_ingest.day_schedule set user_id = 7",
     ],
 )
-def test_the_pointer_is_moved_by_versions_alone(statement: str, role: str, captures: CaptureActions) -> None:
+def test_current_version_is_moved_only_by_inserting_a_version(
+    statement: str, role: str, captures: CaptureActions
+) -> None:
     if role:
         captures.admin.execute(f"set role {role}".encode())
-    error = refused(captures, statement)
+    error = error_from(captures, statement)
     assert (error.sqlstate, "a pointer that no version moves refused" in str(error)) == (ILLEGAL_MOVE, True)
 
 
-def test_not_even_a_trigger_moves_the_pointer_but_to_the_next_version(captures: CaptureActions, seen: UUID) -> None:
+def test_trigger_can_move_the_current_version_only_to_the_next_one(captures: CaptureActions, seen: UUID) -> None:
     captures.admin.execute(
         "create function schedule_ingest.meddle() returns trigger language plpgsql as $$ begin"
         " update schedule_ingest.day_schedule set current_version = current_version + 2; return null; end $$;"
         "create trigger meddle after insert on schedule_ingest.capture_image"
         " for each row execute function schedule_ingest.meddle()"
     )
-    assert "a step that is not to the next version refused" in str(refused(captures, IMAGE.format("2", "'x'"), seen))
+    assert "a step that is not to the next version refused" in str(error_from(captures, IMAGE.format("2", "'x'"), seen))
 
 
 # Snapshots and events -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("seen")
-def test_a_session_writes_its_snapshot_once(captures: CaptureActions) -> None:
-    error = refused(captures, "update schedule_ingest.day_snapshot set updated_at = duly.clock()")
+def test_snapshot_is_written_once_per_session(captures: CaptureActions) -> None:
+    error = error_from(captures, "update schedule_ingest.day_snapshot set updated_at = duly.clock()")
     assert (error.sqlstate, "a second snapshot of one session" in str(error)) == (ILLEGAL_MOVE, True)
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 @pytest.mark.usefixtures("seen")
-async def test_an_event_is_known_by_its_session_too(captures: CaptureActions) -> None:
+async def test_event_identity_includes_its_session(captures: CaptureActions) -> None:
     again = (
         "insert into schedule_ingest.schedule_event select gen_random_uuid(), user_id, schedule_date, event_type,"
         " location_fingerprint, customer_fingerprint, old_value_hash, new_value_hash, old_value, new_value,"
         " detected_at, {}, seq + {} from schedule_ingest.schedule_event"
     )
-    error = refused(captures, again.format("source_session_id", 1))
+    error = error_from(captures, again.format("source_session_id", 1))
     assert error.diag.constraint_name == "uq_schedule_event__dedupe"
     other = f"'{await captures.open()}'"
-    error = refused(captures, again.format(other, 0))
+    error = error_from(captures, again.format(other, 0))
     assert error.diag.constraint_name == "uq_schedule_event__user_id_schedule_date_seq"
     captures.admin.execute(again.format(other, 1).encode())
     assert captures.count("schedule_ingest.schedule_event") == 2
@@ -383,7 +387,7 @@ async def test_an_event_is_known_by_its_session_too(captures: CaptureActions) ->
 
 @pytest.mark.usefixtures("seen")
 @pytest.mark.parametrize("table", ["day_snapshot", "schedule_event", "schedule_notification"])
-def test_what_a_session_left_names_a_session_that_is_there(table: str, captures: CaptureActions) -> None:
+def test_snapshots_events_and_notifications_reference_an_existing_session(table: str, captures: CaptureActions) -> None:
     foreign = captures.values(
         "select conname from pg_constraint where conrelid = %s::regclass and contype = 'f'", f"schedule_ingest.{table}"
     )
@@ -405,17 +409,27 @@ RIGHTS = {
     "api": {table: {"select", "insert"} if table == "capture_image" else {"select"} for table in TABLES},
     "readonly": {table: {"select"} for table in TABLES},
 }
-BEGUN = {"id", "user_id", "payload", "given_at", "closed_at"}  # columns that the creator of a session may write
-COLUMNS = {("api", "insert"): BEGUN, ("api", "update"): {"closed_at"}, ("worker", "insert"): BEGUN}
+CREATION_COLUMNS = {
+    "id",
+    "user_id",
+    "payload",
+    "given_at",
+    "closed_at",
+}  # columns that the creator of a session may write
+COLUMNS = {
+    ("api", "insert"): CREATION_COLUMNS,
+    ("api", "update"): {"closed_at"},
+    ("worker", "insert"): CREATION_COLUMNS,
+}
 
 
 @pytest.mark.parametrize("part", ROLES)
 @pytest.mark.parametrize("table", TABLES)
-def test_each_role_has_the_rights_it_needs_and_no_other(part: str, table: str, captures: CaptureActions) -> None:
+def test_each_role_has_exactly_its_table_privileges(part: str, table: str, captures: CaptureActions) -> None:
     every = ("select", "insert", "update", "delete", "truncate", "references", "trigger")
-    asked = "select has_table_privilege(%s, %s, %s)"
+    query = "select has_table_privilege(%s, %s, %s)"
     role, name = getattr(Names(), part), f"schedule_ingest.{table}"
-    assert {right for right in every if captures.one(asked, role, name, right)} == RIGHTS[part][table]
+    assert {right for right in every if captures.one(query, role, name, right)} == RIGHTS[part][table]
 
 
 @pytest.mark.parametrize(("part", "right"), COLUMNS)
@@ -425,14 +439,14 @@ def test_the_api_creates_and_closes_sessions_and_a_worker_only_further_days(
     columns = captures.values(
         "select attname from pg_attribute where attrelid = 'schedule_ingest.capture_session'::regclass and attnum > 0"
     )
-    asked = "select has_column_privilege(%s, 'schedule_ingest.capture_session', %s, %s)"
-    granted = {column for column in columns if captures.one(asked, getattr(Names(), part), column, right)}
+    query = "select has_column_privilege(%s, 'schedule_ingest.capture_session', %s, %s)"
+    granted = {column for column in columns if captures.one(query, getattr(Names(), part), column, right)}
     assert granted == COLUMNS[part, right]
 
 
 @pytest.mark.usefixtures("seen")
 @pytest.mark.parametrize("part", ROLES)
-def test_no_role_moves_the_pointer_or_rewrites_the_past(part: str, database: str) -> None:
+def test_no_role_may_update_current_version_or_history(part: str, database: str) -> None:
     with psycopg.connect(make_conninfo(database, user=getattr(Names(), part)), autocommit=True) as connection:
         for statement in (
             "update schedule_ingest.day_schedule set current_version = 2",
@@ -448,7 +462,7 @@ def test_no_role_moves_the_pointer_or_rewrites_the_past(part: str, database: str
                 connection.execute(statement)
 
 
-async def test_another_persons_session_is_not_there(captures: CaptureActions, seen: UUID) -> None:
+async def test_session_of_another_user_is_not_found(captures: CaptureActions, seen: UUID) -> None:
     assert await SessionTables().find_session(captures.api, ANNA, seen) is None
     assert not await SessionTables().lock_open_session(captures.api, ANNA, seen)
     assert not await SessionTables().close_session(captures.api, ANNA, seen)

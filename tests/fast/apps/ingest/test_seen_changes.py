@@ -14,8 +14,8 @@ ADDRESS = "Storgatan 1, 412 58 Göteborg"
 
 def shifts(*entries: dict[str, Any] | str) -> tuple[Shift, ...]:
     """The shifts of entries, of which a title alone is one from 10 to 14."""
-    whole = [{"title": each} if isinstance(each, str) else each for each in entries]
-    return canonicalize(payload(*({"start": "10:00", "end": "14:00", **each} for each in whole))).shifts
+    complete_entries = [{"title": each} if isinstance(each, str) else each for each in entries]
+    return canonicalize(payload(*({"start": "10:00", "end": "14:00", **each} for each in complete_entries))).shifts
 
 
 def at(address: str = "", location: str = "") -> dict[str, Any]:
@@ -50,7 +50,7 @@ def at(address: str = "", location: str = "") -> dict[str, Any]:
         (at(ADDRESS), at("Storgatan 1, 412 59 Göteborg")),
     ],
 )
-def test_what_a_person_sees_change_is_one_event(old: Any, new: Any) -> None:
+def test_visible_change_gives_one_event(old: Any, new: Any) -> None:
     for before, after in ((old, new), (new, old)):
         assert len(diff(shifts(before), shifts(after))) == 1
     assert len(shifts(old, new)) == 2, "two entries that differ for a person are two shifts"
@@ -76,7 +76,7 @@ def test_what_a_person_sees_change_is_one_event(old: Any, new: Any) -> None:
         (at("storgatan 12b 41258 göteborg"), at("Storgatan 12 B, 412 58 Göteborg", "Göteborg")),
     ],
 )
-def test_what_is_only_spelled_otherwise_is_no_event(old: Any, new: Any) -> None:
+def test_different_spelling_gives_no_event(old: Any, new: Any) -> None:
     assert diff(shifts(old), shifts(new)) == diff(shifts(new), shifts(old)) == []
 
 
@@ -87,14 +87,14 @@ def test_what_is_only_spelled_otherwise_is_no_event(old: Any, new: Any) -> None:
         "Lunchen Café", "Bergs Städning AB", "Scholl Fotvård", "Officer Berg", "Skola Eken",
     ],
 )  # fmt: skip
-def test_a_customer_that_looks_like_a_label_stays_a_customer(customer: str) -> None:
+def test_customer_name_similar_to_a_label_stays_the_customer(customer: str) -> None:
     for title in (customer, f"{customer} • Städning", f"Städning hos {customer}", f"{customer} Städning"):
         (found,) = shifts(title)
         assert found.customer_name.casefold() == customer.casefold(), title
         assert found.shift_type in ("UNKNOWN", "WORK")
 
 
-def test_two_spellings_on_one_day_are_two_shifts_until_one_goes() -> None:
+def test_two_spellings_on_one_day_are_separate_shifts() -> None:
     both, one = shifts("Märta Ek", "Marta Ek"), shifts("Marta Ek")
     assert len(both) == 2
     (change,) = diff(both, one)

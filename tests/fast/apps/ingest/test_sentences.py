@@ -30,17 +30,17 @@ def messages(step: DayChange, language: str = "en") -> list[str]:
 
 
 def test_200_changes_are_described_completely_in_every_language() -> None:
-    chance, told = Random(23), 0  # noqa: S311 (a day, not a secret)
-    while told < CHANGES:
+    chance, event_count = Random(23), 0  # noqa: S311 (a day, not a secret)
+    while event_count < CHANGES:
         before = random_day(chance)
         after = change_day(chance, before)
         step = step_between(before, after, chance)
         for language in PHRASES:
             assert find_faults(before, after, messages(step, language), language) == []
-        told += len(step.events)
+        event_count += len(step.events)
 
 
-def test_a_day_that_is_read_otherwise_has_not_changed() -> None:
+def test_differently_read_day_gives_no_event() -> None:
     chance = Random(9)  # noqa: S311 (a day, not a secret)
     for _ in range(100):
         day = random_day(chance)
@@ -62,14 +62,14 @@ def test_a_day_that_is_read_otherwise_has_not_changed() -> None:
         ({"end": "15:00"}, "New shift on 2026-02-10: 10:00\N{EN DASH}15:00, Anna Svensson • Städning, Göteborg."),
     ],
 )
-def test_the_checker_finds_what_is_untrue_and_what_is_missing(after: dict[str, Any], untrue: str) -> None:
+def test_sentence_checker_finds_untrue_and_missing_sentences(after: dict[str, Any], untrue: str) -> None:
     line = replace(ANNA, **after)
     assert find_faults([ANNA], [line], messages(step_between([ANNA], [line])), "en") == []
     assert find_faults([ANNA], [line], [untrue], "en") != []
     assert find_faults([ANNA], [line], [], "en") != []
 
 
-def test_the_checker_wants_to_know_which_of_several_it_is() -> None:
+def test_sentence_checker_finds_ambiguous_sentences() -> None:
     bo = replace(ANNA, who="Bo Berg")
     later = replace(bo, end="15:00")
     assert find_faults([ANNA, bo], [ANNA, later], ["The 10:00 shift on 2026-02-10 now ends at 15:00."], "en") != []

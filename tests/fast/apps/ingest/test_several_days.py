@@ -22,7 +22,7 @@ from tests.support.ingest.actions import ANNA, LEASE, CaptureActions
 from tests.support.ingest.strategies import payload
 
 MONDAY, TUESDAY, WEDNESDAY = "2026-09-07", "2026-09-08", "2026-09-09"
-WHOLE, MORNING, EVENING = (MinuteRange(0, 1440),), (MinuteRange(0, 720),), (MinuteRange(720, 1440),)
+WHOLE_DAY, MORNING, EVENING = (MinuteRange(0, 1440),), (MinuteRange(0, 720),), (MinuteRange(720, 1440),)
 SESSIONS = (
     "select id, user_id, state::text, payload ->> 'schedule_date', closed_at is not null, given_at is not null"
     " from schedule_ingest.capture_session order by payload ->> 'schedule_date' nulls first"
@@ -35,7 +35,11 @@ def entry(start: str, title: str = "Städning") -> dict[str, Json]:
 
 
 def page(
-    day: str | None, *starts: str, covers: tuple[MinuteRange, ...] = WHOLE, photograph: int = 1, title: str = "Städning"
+    day: str | None,
+    *starts: str,
+    covers: tuple[MinuteRange, ...] = WHOLE_DAY,
+    photograph: int = 1,
+    title: str = "Städning",
 ) -> DayPage:
     """What a photograph shows of a day."""
     entries: list[Json] = [entry(start, title) for start in starts]
@@ -77,10 +81,10 @@ def starts_of(seen: CaptureReading) -> dict[str, list[str]]:
 async def test_the_first_day_is_the_earliest_whatever_the_order_of_the_photographs() -> None:
     seen = await see(page(TUESDAY, "09:00"), page(WEDNESDAY, "10:00"), page(MONDAY, "08:00", "12:00"))
     assert starts_of(seen) == {MONDAY: ["08:00", "12:00"], TUESDAY: ["09:00"], WEDNESDAY: ["10:00"]}
-    assert (seen.day.schedule_date.isoformat(), seen.coverage, seen.images) == (MONDAY, WHOLE, 1)
+    assert (seen.day.schedule_date.isoformat(), seen.coverage, seen.images) == (MONDAY, WHOLE_DAY, 1)
 
 
-async def test_pages_of_one_day_are_put_together_day_by_day() -> None:
+async def test_pages_are_merged_per_day() -> None:
     seen = await see(
         page(MONDAY, "08:00", "12:00", covers=MORNING),
         page(TUESDAY, "09:00", "12:00", covers=MORNING),
@@ -94,7 +98,7 @@ async def test_pages_of_one_day_are_put_together_day_by_day() -> None:
 @pytest.mark.parametrize(
     ("tuesday", "is_whole"),
     [
-        ([WHOLE], True),
+        ([WHOLE_DAY], True),
         ([MORNING, EVENING], True),
         ([EVENING, MORNING], True),
         ([(MinuteRange(0, 900), MinuteRange(600, 600)), EVENING], True),
@@ -122,24 +126,24 @@ async def test_each_of_several_days_must_be_covered_completely(
     )
 
 
-async def test_all_days_that_are_not_covered_completely_are_named() -> None:
+async def test_error_names_all_days_that_are_not_covered_completely() -> None:
     with pytest.raises(InvalidArgument, match=r"show 2026-09-07 and 2026-09-09 from .* send each of them by itself"):
         await see(page(MONDAY, "08:00", covers=EVENING), page(TUESDAY, "09:00"), page(WEDNESDAY, "10:00", covers=()))
 
 
-async def test_one_day_alone_may_be_seen_in_part() -> None:
+async def test_single_day_may_be_covered_partially() -> None:
     seen = await see(page(MONDAY, "12:00", covers=EVENING), page(MONDAY, "18:00", covers=()))
     assert (starts_of(seen), seen.coverage, seen.further_days) == ({MONDAY: ["12:00", "18:00"]}, EVENING, ())
 
 
-async def test_a_photograph_without_a_date_beside_several_days_is_refused_by_its_number() -> None:
+async def test_photograph_without_a_date_among_several_days_is_refused_with_its_number() -> None:
     with pytest.raises(
         InvalidArgument, match="photograph 3 shows no date, and the others show 2026-09-07 and 2026-09-08"
     ):
         await see(page(MONDAY, "08:00"), page(TUESDAY, "09:00", photograph=2), page(None, "10:00", photograph=3))
 
 
-async def test_a_day_without_a_shift_among_others_stays_as_it_is_known() -> None:
+async def test_day_without_a_shift_among_several_days_is_left_unchanged() -> None:
     """The header of the next day at the foot of a list, or a day off in a week: nothing of it is removed."""
     seen = await see(page(MONDAY, "08:00"), page(TUESDAY, covers=()), page(WEDNESDAY, "10:00"))
     assert (list(starts_of(seen)), [day.isoformat() for day in seen.empty_days]) == ([MONDAY, WEDNESDAY], [TUESDAY])
@@ -199,7 +203,7 @@ async def test_the_session_keeps_its_first_day_and_each_other_day_becomes_a_sess
     captures.verify()
 
 
-async def test_a_repeat_after_a_lost_answer_adds_no_session_twice(captures: CaptureActions) -> None:
+async def test_repeated_settle_adds_no_session_twice(captures: CaptureActions) -> None:
     work, lease = await claim_photographs(captures, page(MONDAY, "08:00"), page(TUESDAY, "09:00"))
     for _ in range(2):
         assert await captures.finish([lease], work) == {lease.key}
@@ -207,7 +211,7 @@ async def test_a_repeat_after_a_lost_answer_adds_no_session_twice(captures: Capt
     captures.verify()
 
 
-async def test_a_further_day_that_has_its_session_already_keeps_it_as_it_is(captures: CaptureActions) -> None:
+async def test_existing_session_of_a_further_day_is_kept_unchanged(captures: CaptureActions) -> None:
     work, lease = await claim_photographs(captures, page(MONDAY, "08:00"), page(TUESDAY, "09:00"))
     captures.admin.execute(
         "insert into schedule_ingest.capture_session (id, user_id) values (%s, %s)", [uuid5(lease.key, TUESDAY), ANNA]
@@ -230,7 +234,7 @@ async def test_a_worker_that_lost_the_session_adds_no_day(captures: CaptureActio
     captures.verify()
 
 
-async def test_days_that_cannot_be_recorded_fail_the_session_and_leave_nothing(captures: CaptureActions) -> None:
+async def test_unrecordable_days_fail_the_session_and_write_nothing(captures: CaptureActions) -> None:
     work, lease = await claim_photographs(captures, page(MONDAY, "08:00"), page(TUESDAY, "09:00", covers=MORNING))
     await captures.finish([lease], work)
     state, error = captures.rows("select state::text, error from schedule_ingest.capture_session")[0]
@@ -265,28 +269,30 @@ RESULT: Mapping[str, Any] = {
 
 
 @pytest.mark.parametrize("outcome", ["changed", "unchanged"])
-def test_every_outcome_names_the_sessions_of_the_further_days(outcome: str) -> None:
-    words = "2026-09-08 became session a, 2026-09-09 became session b; 2026-09-12 shows no shift and was left unchanged"
+def test_every_result_text_names_the_sessions_of_the_further_days(outcome: str) -> None:
+    days_text = (
+        "2026-09-08 became session a, 2026-09-09 became session b; 2026-09-12 shows no shift and was left unchanged"
+    )
     result = {**RESULT, "outcome": outcome}
-    assert format_result(result).endswith(f"; {words}")
-    assert words in report_recorded(result).text
+    assert format_result(result).endswith(f"; {days_text}")
+    assert days_text in report_recorded(result).text
 
 
-def test_every_result_has_the_notes_about_the_photographs() -> None:
+def test_every_result_text_contains_the_notes_about_the_photographs() -> None:
     odd = "'Fredag 7 september 2026': 2026-09-07 is a Monday"
     assert format_result({**RESULT, "notes": [odd]}).endswith(f"; note: {odd}")
 
 
-TOLD = {
+SEVERAL_DAYS_NOTICES = {
     "en": "Your screenshots show 2 days: 2026-09-07, 2026-09-08. You get a message for each day that changed.",
     "sv": "Dina skärmbilder visar 2 dagar: 2026-09-07, 2026-09-08. Du får ett meddelande för varje ändrad dag.",
     "zh": "您的截图显示了 2 天：2026-09-07、2026-09-08。有变化的日子会分别通知您。",  # noqa: RUF001
 }
 
 
-@pytest.mark.parametrize("language", TOLD)
+@pytest.mark.parametrize("language", SEVERAL_DAYS_NOTICES)
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_a_sender_by_bot_is_notified_which_days_they_show(
+async def test_telegram_sender_is_notified_which_days_the_photographs_show(
     captures: CaptureActions, language: str, is_known: bool
 ) -> None:
     captures.add_user("anna", telegram_id=ANNA, language=language)
@@ -301,6 +307,6 @@ async def test_a_sender_by_bot_is_notified_which_days_they_show(
         {"key": key},
     )
     await captures.finish(await captures.claim(work), work)
-    told = captures.rows("select kind, payload ->> 'text' from duly.outbox")
-    assert told == [("capture.several", TOLD[language])]
+    messages = captures.rows("select kind, payload ->> 'text' from duly.outbox")
+    assert messages == [("capture.several", SEVERAL_DAYS_NOTICES[language])]
     captures.verify()

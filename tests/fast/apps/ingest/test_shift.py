@@ -17,7 +17,7 @@ def shift(title: str = "Anna Svensson • Städning", start: str = "10:00", end:
 
 
 @pytest.mark.parametrize(
-    ("title", "customer", "label", "kind"),
+    ("title", "customer", "label", "shift_type"),
     [
         ("Anna Svensson • Städning 4h", "Anna Svensson", "Städning", "WORK"),
         ("anna svensson · städning", "Anna Svensson", "Städning", "WORK"),
@@ -49,9 +49,9 @@ def shift(title: str = "Anna Svensson • Städning", start: str = "10:00", end:
         ("Anna Svensson •", "Anna Svensson", "", "UNKNOWN"),
     ],
 )
-def test_a_title_is_customer_label_and_type(title: str, customer: str, label: str, kind: str) -> None:
+def test_title_is_split_into_customer_label_and_type(title: str, customer: str, label: str, shift_type: str) -> None:
     found = shift(title)
-    assert (found.customer_name, found.raw_type_label, found.shift_type) == (customer, label, kind)
+    assert (found.customer_name, found.raw_type_label, found.shift_type) == (customer, label, shift_type)
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_a_title_is_customer_label_and_type(title: str, customer: str, label: st
         ("", "", ("", "", "", "", "")),
     ],
 )
-def test_an_address_has_parts(address: str, location: str, parts: tuple[str, ...]) -> None:
+def test_address_is_split_into_parts(address: str, location: str, parts: tuple[str, ...]) -> None:
     found = shift(address=address, location=location)
     assert (found.street, found.street_number, found.postal_code, found.postal_area, found.city) == parts
 
 
 @pytest.mark.parametrize(
-    ("address", "location", "whole"),
+    ("address", "location", "expected"),
     [
         ("Storgatan 1 uppgång B, 412 58 Göteborg", "", "Storgatan 1, 412 58 Göteborg, Uppgång B"),
         ("Storgatan 1, Port 3, 412 58 Göteborg", "Billdal", "Storgatan 1, 412 58 Göteborg, Port 3 Billdal"),
@@ -84,18 +84,18 @@ def test_an_address_has_parts(address: str, location: str, parts: tuple[str, ...
         ("", "Billdal", "Billdal"),
     ],
 )
-def test_no_word_of_an_address_is_lost(address: str, location: str, whole: str) -> None:
-    assert shift(address=address, location=location).address == whole
+def test_address_parsing_loses_no_word(address: str, location: str, expected: str) -> None:
+    assert shift(address=address, location=location).address == expected
 
 
-def test_how_long_it_takes_is_left_out_where_the_times_say_so() -> None:
+def test_duration_in_a_title_is_dropped_if_it_equals_the_times() -> None:
     assert shift("Anna • Städning 4h").title == "Anna • Städning"
     assert shift("Anna • Städning 3h 59m").title == "Anna • Städning 3h 59m"
     assert shift("Anna • Städning • 4 h").title == "Anna • Städning"
     assert shift("4h").title == "4h"
 
 
-def test_an_address_makes_work_of_a_shift_without_a_label() -> None:
+def test_shift_without_a_label_but_with_an_address_is_work() -> None:
     assert shift("Anna", address="Storgatan 1").shift_type == ShiftType.WORK
     assert shift("Anna").shift_type == ShiftType.UNKNOWN
 
@@ -107,7 +107,7 @@ def test_the_order_of_an_address_does_not_change_the_location() -> None:
     assert one != other  # the postal code is new, and an event will say so
 
 
-def test_two_people_who_share_surname_and_initial_are_two() -> None:
+def test_customers_with_the_same_surname_and_initial_are_different() -> None:
     anna, anders = shift("Anna Svensson • Städning"), shift("Anders Svensson • Städning")
     assert anna.customer_fingerprint != anders.customer_fingerprint
 
@@ -117,7 +117,7 @@ def test_a_name_read_in_another_order_is_the_same_customer() -> None:
     assert shift("Bergs AB • Städning").customer_fingerprint == shift("Bergs • Städning").customer_fingerprint
 
 
-def test_letters_misread_as_digits_are_the_same_location() -> None:
+def test_location_fingerprint_ignores_letters_misread_as_digits() -> None:
     assert (
         shift(address="St0rgatan lO, Göteborg").location_fingerprint
         == shift(address="Storgatan 10, Göteborg").location_fingerprint
@@ -133,14 +133,14 @@ def test_a_shift_without_an_address_is_located_by_its_city() -> None:
     assert shift(location="Billdal").location_fingerprint != shift(location="Mölndal").location_fingerprint
 
 
-def test_a_customer_called_like_a_label_is_no_label() -> None:
+def test_customer_name_equal_to_a_label_is_not_a_label() -> None:
     assert shift("Lunch • Städning").customer_fingerprint != shift("Lunch").customer_fingerprint
 
 
-def test_times_are_apart_around_the_clock() -> None:
+def test_time_distance_wraps_around_midnight() -> None:
     assert distance(shift(start="23:50", end="06:00"), shift(start="00:10", end="06:00")) == 20
 
 
-def test_words_that_are_no_label_are_none() -> None:
+def test_words_without_a_label_give_none() -> None:
     assert find_label(()) is None
     assert find_label(("Svensson",)) is None

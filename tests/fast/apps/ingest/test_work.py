@@ -27,7 +27,7 @@ LATER = {**ENTRY, "start": "11:00"}
 A, B = payload(ENTRY), payload(LATER)
 
 
-async def test_a_first_capture_writes_everything(captures: CaptureActions) -> None:
+async def test_first_capture_writes_version_event_notification_and_snapshot(captures: CaptureActions) -> None:
     (result,) = await captures.capture(A)
     assert result == {
         "outcome": "changed",
@@ -52,7 +52,7 @@ async def test_a_first_capture_writes_everything(captures: CaptureActions) -> No
     captures.verify()
 
 
-async def test_an_unchanged_capture_writes_nothing_but_its_session(captures: CaptureActions) -> None:
+async def test_unchanged_capture_writes_only_its_session(captures: CaptureActions) -> None:
     await captures.capture(A)
     before = captures.one("select updated_at from schedule_ingest.day_snapshot")
     (result,) = await captures.capture(payload({**ENTRY, "title": "ANNA  SVENSSON • städning"}))
@@ -65,7 +65,7 @@ async def test_an_unchanged_capture_writes_nothing_but_its_session(captures: Cap
     captures.verify()
 
 
-async def test_a_day_that_goes_there_and_back_and_there_again_has_every_change(captures: CaptureActions) -> None:
+async def test_alternating_captures_record_every_change(captures: CaptureActions) -> None:
     results = await captures.capture(A, B, A, B)
     assert [result["version"] for result in results if result] == [1, 2, 3, 4]
     assert captures.count("schedule_ingest.schedule_event") == 4
@@ -75,13 +75,13 @@ async def test_a_day_that_goes_there_and_back_and_there_again_has_every_change(c
     captures.verify()
 
 
-async def test_a_key_that_we_do_not_know_makes_a_version_and_no_event(captures: CaptureActions) -> None:
+async def test_unknown_payload_key_creates_a_version_but_no_event(captures: CaptureActions) -> None:
     results = await captures.capture(A, {**A, "weather": "rain"})
     assert [(result["version"], result["events"]) for result in results if result] == [(1, 1), (2, 0)]
     assert captures.count("schedule_ingest.schedule_notification") == 1
 
 
-async def test_sessions_of_one_day_in_one_batch_take_their_turns(captures: CaptureActions) -> None:
+async def test_sessions_of_one_day_in_one_batch_are_applied_in_order(captures: CaptureActions) -> None:
     keys = await captures.create(A, B, A, A)
     assert await captures.finish(await captures.claim(limit=10)) == frozenset(keys)
     results = captures.values("select result from schedule_ingest.capture_session order by created_at, id")
@@ -95,7 +95,7 @@ async def test_sessions_of_one_day_in_one_batch_take_their_turns(captures: Captu
     captures.verify()
 
 
-async def test_many_people_and_days_in_one_batch_do_not_meet(captures: CaptureActions) -> None:
+async def test_days_of_different_users_in_one_batch_are_independent(captures: CaptureActions) -> None:
     for user in range(5):
         for date in ("2026-02-10", "2026-02-11"):
             await captures.create(payload(ENTRY, date=date), payload(LATER, date=date), user=user)
@@ -104,7 +104,7 @@ async def test_many_people_and_days_in_one_batch_do_not_meet(captures: CaptureAc
     captures.verify()
 
 
-async def test_noise_leaves_one_version(captures: CaptureActions) -> None:
+async def test_noisy_captures_create_one_version(captures: CaptureActions) -> None:
     work = captures.work(NoiseReader(FixtureReader(SAMPLE), seed=3))
     for _ in range(10):
         await captures.open()
@@ -135,15 +135,15 @@ async def test_a_session_that_cannot_be_read_fails_with_a_text_and_affects_no_ot
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "expected_text"),
     [
         ("{", "is not JSON"),
         ("[]", "must hold an object with schedule_date and entries"),
         ("[" * 100_000, "is not JSON"),
     ],
 )
-async def test_a_bad_file_fails_the_session_by_its_name(
-    captures: CaptureActions, tmp_path: Path, text: str, words: str
+async def test_invalid_fixture_fails_the_session_with_its_file_name(
+    captures: CaptureActions, tmp_path: Path, text: str, expected_text: str
 ) -> None:
     path = tmp_path / "day.json"
     path.write_text(text)
@@ -152,7 +152,7 @@ async def test_a_bad_file_fails_the_session_by_its_name(
     await captures.finish(await captures.claim(work), work)
     error = captures.one("select error from schedule_ingest.capture_session")
     assert error.startswith("day.json: ")
-    assert words in error
+    assert expected_text in error
 
 
 # Fencing --------------------------------------------------------------------------------------------------------------
@@ -162,27 +162,27 @@ async def test_a_worker_that_lost_its_lease_writes_nothing(captures: CaptureActi
     await captures.create(A)
     stale = await captures.claim()
     captures.advance_clock(LEASE + 1)
-    (taken,) = await captures.work().claim_expired(captures.worker, "worker-1", 1)
+    (claimed,) = await captures.work().claim_expired(captures.worker, "worker-1", 1)
     assert await captures.finish(stale) == frozenset()
     assert captures.counts() == dict.fromkeys(captures.counts(), 0)
-    assert await captures.finish([taken]) == {taken.key}
+    assert await captures.finish([claimed]) == {claimed.key}
     assert captures.counts() == dict.fromkeys(captures.counts(), 1)
 
 
-async def test_a_lost_session_does_not_shift_the_others_of_its_day(captures: CaptureActions) -> None:
+async def test_session_with_a_lost_lease_does_not_affect_others_of_its_day(captures: CaptureActions) -> None:
     await captures.create(A)
     stale = await captures.claim()
     captures.advance_clock(LEASE + 1)
-    (taken,) = await captures.work().claim_expired(captures.worker, "worker-1", 1)
+    (claimed,) = await captures.work().claim_expired(captures.worker, "worker-1", 1)
     await captures.create(B)
     mine = await captures.claim()
     assert await captures.finish([*stale, *mine]) == {mine[0].key}
-    assert await captures.finish([taken]) == {taken.key}
+    assert await captures.finish([claimed]) == {claimed.key}
     assert captures.values("select version from schedule_ingest.schedule_version order by version") == [1, 2]
     assert captures.rebuilt()[0] == captures.rebuilt()[1]
 
 
-async def test_settling_again_after_the_answer_was_lost_is_success_and_writes_nothing(captures: CaptureActions) -> None:
+async def test_settle_repeated_after_a_lost_reply_succeeds_and_writes_nothing(captures: CaptureActions) -> None:
     await captures.create(A)
     leases = await captures.claim()
     assert await captures.finish(leases) == {leases[0].key}
@@ -191,7 +191,7 @@ async def test_settling_again_after_the_answer_was_lost_is_success_and_writes_no
     assert captures.counts() == before
 
 
-async def test_a_holder_that_wrote_no_length_has_the_workers_own(captures: CaptureActions) -> None:
+async def test_lease_without_lease_seconds_expires_after_the_workers_default(captures: CaptureActions) -> None:
     key = await captures.open()
     update = "update schedule_ingest.capture_session set state = 'processing', locked_by = 'psql', locked_at = {}"
     captures.admin.execute(update.format("duly.clock() - interval '59 s'").encode())
@@ -201,7 +201,7 @@ async def test_a_holder_that_wrote_no_length_has_the_workers_own(captures: Captu
     assert lease.key == key
 
 
-async def test_a_session_that_was_started_too_often_fails_with_that_error(captures: CaptureActions) -> None:
+async def test_session_over_the_maximum_of_starts_fails_with_that_error(captures: CaptureActions) -> None:
     await captures.create(A)
     work = captures.work()
     await captures.claim(work)
@@ -254,7 +254,7 @@ def store_as_the_first_canonicaliser(captures: CaptureActions, day: dict[str, An
     admin.execute("reset session_replication_role")
 
 
-def told(captures: CaptureActions) -> list[str]:
+def notification_texts(captures: CaptureActions) -> list[str]:
     """The messages about the only day, in order."""
     return captures.values("select message from schedule_ingest.schedule_notification order by created_at")
 
@@ -262,14 +262,18 @@ def told(captures: CaptureActions) -> list[str]:
 FIRST_FORMS = json.loads((GOLDEN / "canonical" / "1.json").read_text())
 
 
-async def test_a_day_of_the_first_canonicaliser_is_carried_over_without_an_event(captures: CaptureActions) -> None:
+async def test_day_of_the_first_canonicalizer_is_migrated_without_an_event(captures: CaptureActions) -> None:
     """Its shifts have no titles: each stays as it is until it changes."""
     day, forms = DAYS[2], FIRST_FORMS[2]["shifts"]
     await captures.capture(day)
     store_as_the_first_canonicaliser(captures, day, *forms)
     (same,) = await captures.capture(day)
     assert same is not None
-    assert (same["outcome"], same["events"], told(captures)) == ("unchanged", 0, ["3 changes on 2026-02-11."])
+    assert (same["outcome"], same["events"], notification_texts(captures)) == (
+        "unchanged",
+        0,
+        ["3 changes on 2026-02-11."],
+    )
     assert captures.one("select snapshot_payload from schedule_ingest.day_snapshot") == forms
 
     night, morning, lunch = day["entries"]
@@ -282,7 +286,7 @@ async def test_a_day_of_the_first_canonicaliser_is_carried_over_without_an_event
     assert [(each["version"], each["events"]) for each in (changed, again, more)] == [(2, 1), (2, 0), (3, 1)]
     old, new = captures.rows("select old_value, new_value from schedule_ingest.schedule_event where seq = 4")[0]
     assert (old, new["title"]) == (forms[0], "Anna Svensson Ab • Städning 2h 30m")
-    assert told(captures)[1:] == [
+    assert notification_texts(captures)[1:] == [
         "The 09:05 shift on 2026-02-11 now ends at 11:30.",
         "The 12:00 shift on 2026-02-11 is now “Möte”.",
     ]
@@ -298,12 +302,12 @@ async def test_shifts_that_the_first_canonicalizer_merged_are_notified_when_one_
     anna, bo = ({**hours, "title": f"Städning hos {name}"} for name in ("Anna", "Bo"))
     await captures.capture(payload(anna))
     form = {"customer_name": "", "raw_type_label": "Städning", "shift_type": "WORK", "customer_fingerprint": "städning"}
-    whole = captures.one("select snapshot_payload -> 0 from schedule_ingest.day_snapshot")
-    del whole["title"]
-    store_as_the_first_canonicaliser(captures, payload(anna, bo), whole | form)
+    document = captures.one("select snapshot_payload -> 0 from schedule_ingest.day_snapshot")
+    del document["title"]
+    store_as_the_first_canonicaliser(captures, payload(anna, bo), document | form)
     lunch = {"start": "12:00", "end": "13:00", "title": "Lunch"}
     await captures.capture(payload(anna, bo), payload(anna, bo, lunch), payload(anna, lunch))
-    assert told(captures)[1:] == [
+    assert notification_texts(captures)[1:] == [
         "New shift on 2026-02-10: 12:00\N{EN DASH}13:00, Lunch.",
         "Shift removed on 2026-02-10: 10:00\N{EN DASH}14:00, Städning Hos Bo.",
     ]
@@ -315,20 +319,20 @@ async def test_shifts_that_the_first_canonicalizer_merged_are_notified_when_one_
 # What people are told -------------------------------------------------------------------------------------------------
 
 
-async def test_a_notification_is_in_the_language_of_its_person(captures: CaptureActions) -> None:
+async def test_notification_is_in_the_language_of_its_user(captures: CaptureActions) -> None:
     captures.add_user("anna", telegram_id=ANNA, language="sv")
     work = captures.work()
     await work.prepare(captures.worker)
     for day in (A, B):
         await captures.create(day)
         await captures.finish(await captures.claim(work), work)
-    assert told(captures) == [
+    assert notification_texts(captures) == [
         "Nytt pass den 2026-02-10: 10:00\N{EN DASH}14:00, Anna Svensson • Städning, Storgatan 1, 412 58 Göteborg.",
         "Passet 10:00 den 2026-02-10 börjar nu 11:00.",
     ]
 
 
-async def test_no_change_of_a_day_is_silent_however_it_is_spelled(captures: CaptureActions) -> None:
+async def test_every_change_of_a_day_creates_an_event_in_any_spelling(captures: CaptureActions) -> None:
     """Random days, each spelled as another camera would: `duly verify` asks the same of what they leave behind."""
     chance, known = Random(4), list[Seen]()  # noqa: S311 (a day, not a secret)
     for _ in range(25):
@@ -345,7 +349,7 @@ async def test_no_change_of_a_day_is_silent_however_it_is_spelled(captures: Capt
 # Being ready ----------------------------------------------------------------------------------------------------------
 
 
-async def test_the_endless_worker_waits_until_the_last_image_is_idle(captures: CaptureActions) -> None:
+async def test_worker_closes_a_session_only_after_its_last_image_is_idle(captures: CaptureActions) -> None:
     work = captures.work(due="closed_at", idle_seconds=25)
     key = await captures.open()
     empty = await captures.open()
@@ -363,7 +367,7 @@ async def test_the_endless_worker_waits_until_the_last_image_is_idle(captures: C
     assert captures.path(key) == ["pending", "pending", "processing"]
 
 
-async def test_a_session_that_is_closed_needs_no_waiting_and_no_image(captures: CaptureActions) -> None:
+async def test_closed_session_is_claimed_at_once_even_without_an_image(captures: CaptureActions) -> None:
     work = captures.work(due="closed_at")
     key = await captures.open()
     assert await captures.claim(work) == []
@@ -379,7 +383,7 @@ async def test_a_worker_without_ocr_claims_only_sessions_given_as_data(captures:
     assert [lease.key for lease in await captures.claim(work, limit=5)] == [given_key]
 
 
-async def test_messages_of_a_session_are_delivered_in_the_order_of_the_day(captures: CaptureActions) -> None:
+async def test_messages_of_a_session_are_in_chronological_order(captures: CaptureActions) -> None:
     work = captures.work(summary_threshold=100)
     entries = [{**ENTRY, "start": f"{hour:02}:00", "end": f"{hour:02}:30"} for hour in range(8, 16)]
     await captures.create(payload(*reversed(entries)))
@@ -390,7 +394,7 @@ async def test_messages_of_a_session_are_delivered_in_the_order_of_the_day(captu
     assert [message[25:30] for message in messages] == [entry["start"] for entry in entries]
 
 
-async def test_many_changes_are_one_message(captures: CaptureActions) -> None:
+async def test_many_changes_are_summarized_in_one_message(captures: CaptureActions) -> None:
     await captures.capture(payload(*({**ENTRY, "start": f"{hour:02}:00"} for hour in range(8, 12))))
     assert captures.rows(
         "select notification_type, message, jsonb_array_length(event_ids) from schedule_ingest.schedule_notification"

@@ -17,16 +17,16 @@ from tests.support.posts.actions import HOURS, Connection, PostActions
 ALERTS = Alerts()
 
 
-def told(posts: PostActions) -> list[tuple[str, str, int]]:
+def alert_messages(posts: PostActions) -> list[tuple[str, str, int]]:
     """Every alert, in the order they were written: kind, promise, number."""
-    asked = (
+    query = (
         "select kind, payload ->> 'slo', (payload ->> 'breach')::int from duly.outbox where kind like 'slo.%'"
         " order by seq"
     )
-    return posts.admin.execute(asked).fetchall()
+    return posts.admin.execute(query).fetchall()
 
 
-async def look(connection: Connection) -> int:
+async def check_alerts(connection: Connection) -> int:
     """Look once, as a worker does."""
     async with connection.transaction():
         return await ALERTS.check(connection)
@@ -45,34 +45,34 @@ def fail_intents(posts: PostActions, failed: int, made: int) -> None:
 
 async def test_objectives_that_are_met_are_not_reported(posts: PostActions, worker: Connection) -> None:
     fail_intents(posts, 0, 1000)
-    assert await look(worker) == 0
-    assert told(posts) == []
+    assert await check_alerts(worker) == 0
+    assert alert_messages(posts) == []
 
 
-async def test_a_breach_is_reported_once_and_again_when_it_recurs(posts: PostActions, worker: Connection) -> None:
+async def test_breach_is_reported_once_and_again_after_a_recovery(posts: PostActions, worker: Connection) -> None:
     fail_intents(posts, 10, 90)
-    assert await look(worker) == 1
-    assert told(posts) == [("slo.breached", "intents", 1)]
+    assert await check_alerts(worker) == 1
+    assert alert_messages(posts) == [("slo.breached", "intents", 1)]
     for _ in range(3):  # still broken an hour later
         posts.advance_clock(HOURS)
-        assert await look(worker) == 0
+        assert await check_alerts(worker) == 0
     posts.advance_clock(31 * 24 * HOURS)  # out of the window: kept again
-    assert await look(worker) == 1
+    assert await check_alerts(worker) == 1
     posts.advance_clock(HOURS)
-    assert await look(worker) == 0
+    assert await check_alerts(worker) == 0
     fail_intents(posts, 1, 9)
     posts.advance_clock(CHECK_SECONDS + 1)
-    assert await look(worker) == 1
-    assert told(posts) == [
+    assert await check_alerts(worker) == 1
+    assert alert_messages(posts) == [
         ("slo.breached", "intents", 1),
         ("slo.recovered", "intents", 1),
         ("slo.breached", "intents", 2),
     ]
 
 
-async def test_an_alert_says_which_promise_and_how_it_stands(posts: PostActions, worker: Connection) -> None:
+async def test_alert_names_the_objective_and_its_figures(posts: PostActions, worker: Connection) -> None:
     fail_intents(posts, 10, 90)
-    await look(worker)
+    await check_alerts(worker)
     row = posts.admin.execute("select channel, recipient, status, payload from duly.outbox").fetchone()
     assert row
     channel, recipient, status, payload = row
@@ -86,32 +86,34 @@ async def test_an_alert_says_which_promise_and_how_it_stands(posts: PostActions,
 
 
 async def test_objectives_are_checked_at_most_once_a_minute(posts: PostActions, worker: Connection) -> None:
-    assert await look(worker) == 0
+    assert await check_alerts(worker) == 0
     fail_intents(posts, 10, 90)
     posts.advance_clock(CHECK_SECONDS / 2)
-    assert await look(worker) == 0
+    assert await check_alerts(worker) == 0
     posts.advance_clock(CHECK_SECONDS)
-    assert await look(worker) == 1
+    assert await check_alerts(worker) == 1
 
 
-async def test_a_clock_that_was_set_back_does_not_stop_checks(posts: PostActions, worker: Connection) -> None:
-    await look(worker)
+async def test_objectives_are_checked_after_the_clock_was_set_back(posts: PostActions, worker: Connection) -> None:
+    await check_alerts(worker)
     posts.advance_clock(-24 * HOURS)
     fail_intents(posts, 10, 90)
-    assert await look(worker) == 1
+    assert await check_alerts(worker) == 1
 
 
-async def test_while_one_worker_checks_others_skip(posts: PostActions, worker: Connection, other: Connection) -> None:
+async def test_concurrent_workers_skip_objectives_that_another_one_checks(
+    posts: PostActions, worker: Connection, other: Connection
+) -> None:
     fail_intents(posts, 10, 90)
     async with worker.transaction():
         assert await claim_objectives(worker) == ["intents", "lag", "stuck"]
-        assert await look(other) == 0  # without waiting
+        assert await check_alerts(other) == 0  # without waiting
         await write_alerts(worker, await measure_objectives(worker), "console", "operator")
-    assert await look(other) == 0
-    assert told(posts) == [("slo.breached", "intents", 1)]
+    assert await check_alerts(other) == 0
+    assert alert_messages(posts) == [("slo.breached", "intents", 1)]
 
 
-async def test_two_that_found_the_same_write_one_message(
+async def test_two_workers_that_find_the_same_breach_write_one_message(
     posts: PostActions, worker: Connection, other: Connection
 ) -> None:
     """Even if both looked at the same time: the number of the breach is the message's key."""
@@ -122,7 +124,7 @@ async def test_two_that_found_the_same_write_one_message(
         late = asyncio.create_task(write_alerts(other, found, "console", "operator"))
         await posts.until(lambda: is_waiting(posts))
     assert await late == []
-    assert told(posts) == [("slo.breached", "intents", 1)]
+    assert alert_messages(posts) == [("slo.breached", "intents", 1)]
 
 
 def is_waiting(posts: PostActions) -> bool:
@@ -139,11 +141,11 @@ async def test_a_breach_whose_transaction_fails_is_reported_by_the_next_check(
     fail_intents(posts, 10, 90)
     async with worker.transaction(force_rollback=True):
         assert await ALERTS.check(worker) == 1
-    assert told(posts) == []
-    assert await look(worker) == 1
+    assert alert_messages(posts) == []
+    assert await check_alerts(worker) == 1
 
 
-@pytest.mark.lawless  # a post is made to be stuck, which the laws do not allow
+@pytest.mark.breaks_invariants  # a post is made to be stuck, which the laws do not allow
 async def test_late_and_stuck_posts_are_reported(posts: PostActions, worker: Connection) -> None:
     posts.create_due("anna", "bo")
     posts.advance_clock(HOURS)
@@ -154,38 +156,38 @@ async def test_late_and_stuck_posts_are_reported(posts: PostActions, worker: Con
         "update posts.posts set processing_since = duly.clock() - interval '16 min' where status = 'PROCESSING'"
     )
     posts.admin.execute("set session_replication_role = origin")
-    assert await look(worker) == 2
-    assert told(posts) == [("slo.breached", "lag", 1), ("slo.breached", "stuck", 1)]
+    assert await check_alerts(worker) == 2
+    assert alert_messages(posts) == [("slo.breached", "lag", 1), ("slo.breached", "stuck", 1)]
     assert await posts.sweep() == 0
     posts.advance_clock(2 * HOURS)
     assert await posts.sweep() == 1  # nothing is stuck any more
-    assert await look(worker) == 1
-    assert told(posts)[2:] == [("slo.recovered", "stuck", 1)]
+    assert await check_alerts(worker) == 1
+    assert alert_messages(posts)[2:] == [("slo.recovered", "stuck", 1)]
 
 
-async def test_workers_that_race_tell_once(posts: PostActions, dsn: str) -> None:
+async def test_racing_workers_report_each_breach_once(posts: PostActions, dsn: str) -> None:
     """Breach, an hour, recovery and breach again, with two workers that look as often as they can."""
     fail_intents(posts, 10, 90)
     one, another = (PostWork(Reader(), TUNING, alerts=ALERTS) for _ in range(2))
     async with working(dsn, one), working(dsn, another):
-        await posts.until(lambda: len(told(posts)) == 1)
-        before = looked_at(posts)
+        await posts.until(lambda: len(alert_messages(posts)) == 1)
+        before = last_checked_at(posts)
         posts.advance_clock(HOURS)
-        await posts.until(lambda: looked_at(posts) > before)
-        assert told(posts) == [("slo.breached", "intents", 1)]
+        await posts.until(lambda: last_checked_at(posts) > before)
+        assert alert_messages(posts) == [("slo.breached", "intents", 1)]
         posts.advance_clock(31 * 24 * HOURS)
-        await posts.until(lambda: len(told(posts)) == 2)
+        await posts.until(lambda: len(alert_messages(posts)) == 2)
         fail_intents(posts, 10, 90)
         posts.advance_clock(CHECK_SECONDS + 1)
-        await posts.until(lambda: len(told(posts)) == 3)
-    assert told(posts) == [
+        await posts.until(lambda: len(alert_messages(posts)) == 3)
+    assert alert_messages(posts) == [
         ("slo.breached", "intents", 1),
         ("slo.recovered", "intents", 1),
         ("slo.breached", "intents", 2),
     ]
 
 
-def looked_at(posts: PostActions) -> Any:
+def last_checked_at(posts: PostActions) -> Any:
     """When somebody last looked."""
     return posts.one("select min(looked_at) from posts.objectives")
 
@@ -202,6 +204,6 @@ def test_the_settings_name_the_recipient_of_alerts() -> None:
     assert plain.alerts == Alerts("console", "operator")
 
 
-def test_a_channel_to_a_user_needs_a_recipient() -> None:
+def test_alert_channel_to_a_user_requires_a_recipient() -> None:
     with pytest.raises(ValueError, match="DULY_ALERT_CHANNEL=apprise needs a recipient"):
         Settings(DULY_ALERT_CHANNEL="apprise")  # type: ignore[call-arg]

@@ -12,7 +12,7 @@ __all__ = ["pool"]
 SEEDS = range(5)
 
 
-@pytest.mark.lawless
-async def test_what_is_called_claimable_is_claimed_and_nothing_else(posts: PostActions, pool: Pool) -> None:
+@pytest.mark.breaks_invariants
+async def test_rows_explained_as_claimable_are_exactly_the_rows_claimed(posts: PostActions, pool: Pool) -> None:
     for seed in SEEDS:
         await check_posts(seed, posts, pool)

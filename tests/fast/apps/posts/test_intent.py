@@ -27,7 +27,7 @@ def set_time(posts: PostActions, clock: str) -> None:
     posts.advance_clock(row[0])
 
 
-def test_a_second_post_of_the_day_is_refused_with_the_first_ones_id(posts: PostActions) -> None:
+def test_second_post_of_the_day_is_refused_with_the_id_of_the_first(posts: PostActions) -> None:
     set_time(posts, "12:00")
     (key,) = posts.create()
     with pytest.raises(psycopg.DatabaseError) as refusal:
@@ -42,7 +42,7 @@ def test_a_second_post_of_the_day_is_refused_with_the_first_ones_id(posts: PostA
     posts.verify()
 
 
-def test_the_day_turns_at_midnight_utc(posts: PostActions) -> None:
+def test_daily_limit_resets_at_midnight_utc(posts: PostActions) -> None:
     set_time(posts, "23:59:50")
     posts.create()
     posts.advance_clock(20)
@@ -56,7 +56,7 @@ def test_the_day_turns_at_midnight_utc(posts: PostActions) -> None:
     posts.verify()
 
 
-def test_the_same_request_gets_the_answer_it_got_also_after_midnight_and_after_the_release(posts: PostActions) -> None:
+def test_repeated_request_gets_its_first_response_even_after_midnight(posts: PostActions) -> None:
     set_time(posts, "23:59:50")
     request, upload = uuid4(), posts.upload("anna")
     first = posts.create_intent(request=request, upload=upload)
@@ -67,7 +67,7 @@ def test_the_same_request_gets_the_answer_it_got_also_after_midnight_and_after_t
     assert (first[0], posts.count("posts.posts")) == (True, 1)
 
 
-def test_another_request_under_the_same_id_is_refused_and_the_ids_of_others_are_theirs(posts: PostActions) -> None:
+def test_request_id_is_unique_per_author_and_refused_for_another_request(posts: PostActions) -> None:
     request = uuid4()
     posts.create_intent(request=request)
     with pytest.raises(psycopg.DatabaseError) as refusal:
@@ -76,7 +76,7 @@ def test_another_request_under_the_same_id_is_refused_and_the_ids_of_others_are_
     assert posts.create_intent("bo", request=request)[0]
 
 
-def test_an_image_must_be_there_and_be_the_authors(posts: PostActions) -> None:
+def test_image_must_exist_and_belong_to_the_author(posts: PostActions) -> None:
     for upload, is_kept in ((posts.upload("bo"), True), (f"temp/{uuid4()}.jpg", True), (posts.upload("anna"), False)):
         with pytest.raises(psycopg.DatabaseError) as refusal:
             posts.create_intent(upload=upload, is_kept=is_kept)
@@ -84,7 +84,7 @@ def test_an_image_must_be_there_and_be_the_authors(posts: PostActions) -> None:
     assert [posts.count(f"posts.{name}") for name in ("posts", "daily_locks", "idempotency_keys")] == [0, 0, 0]
 
 
-def test_a_refused_request_may_come_again_the_next_day(posts: PostActions) -> None:
+def test_refused_request_may_be_repeated_the_next_day(posts: PostActions) -> None:
     set_time(posts, "12:00")
     posts.create()
     request, upload = uuid4(), posts.upload("anna")
@@ -109,7 +109,7 @@ def test_a_concurrent_repeated_request_gets_the_same_response(posts: PostActions
     assert answered == (False, made[1])
 
 
-def test_a_request_behind_one_that_rolls_back_creates_the_post(posts: PostActions, admin: Admin) -> None:
+def test_concurrent_request_creates_the_post_if_the_first_rolls_back(posts: PostActions, admin: Admin) -> None:
     request, upload = uuid4(), posts.upload("anna")
     given = ["anna", request, digest_of("My day"), "My day", upload, True]
     dsn = make_conninfo(admin.info.dsn, user=Names().api)
@@ -125,7 +125,7 @@ def test_a_request_behind_one_that_rolls_back_creates_the_post(posts: PostAction
     posts.verify()
 
 
-async def test_an_edit_that_races_with_the_claim_loses_cleanly(posts: PostActions, admin: Admin) -> None:
+async def test_edit_that_races_with_a_claim_changes_nothing(posts: PostActions, admin: Admin) -> None:
     (key,) = posts.create_due()
     edit = "update posts.posts set caption = 'late' where id = %s and status = 'PENDING' returning id"
     with ThreadPoolExecutor(1) as threads:
@@ -138,38 +138,38 @@ async def test_an_edit_that_races_with_the_claim_loses_cleanly(posts: PostAction
     assert posts.columns("caption", "status") == [("My day", "PROCESSING")]
 
 
-def test_a_daily_key_tells_author_and_day_apart(admin: Admin) -> None:
+def test_daily_key_separates_author_and_day_unambiguously(admin: Admin) -> None:
     """The day has eight digits at the end: nobody's key can be read as another's, whatever they are called."""
     keys = "select posts.daily_key('a', '2024-01-01Z'), posts.daily_key('a_20240101', '2024-01-02Z')"
     assert admin.execute(keys).fetchone() == ("a_20240101", "a_20240101_20240102")
     with pytest.raises(errors.CheckViolation):
         admin.execute("insert into \"user\".users (uid) values ('_a')")
-    asked = "select posts.daily_key('anna', '2024-01-01T23:30:00-02:00')"
-    assert admin.execute(asked).fetchone() == ("anna_20240102",)
+    query = "select posts.daily_key('anna', '2024-01-01T23:30:00-02:00')"
+    assert admin.execute(query).fetchone() == ("anna_20240102",)
 
 
-def test_answers_are_kept_for_thirty_days(posts: PostActions) -> None:
+def test_idempotency_records_are_kept_for_thirty_days(posts: PostActions) -> None:
     posts.create()
-    asked = "select posts.retain(100)"
+    query = "select posts.retain(100)"
     posts.advance_clock(29 * DAY)
-    assert posts.admin.execute(asked).fetchone() == (0,)
+    assert posts.admin.execute(query).fetchone() == (0,)
     posts.advance_clock(2 * DAY)
-    assert posts.admin.execute(asked).fetchone() == (1,)
+    assert posts.admin.execute(query).fetchone() == (1,)
     assert (posts.count("posts.posts"), posts.count("posts.daily_locks")) == (1, 1)
     posts.verify()
 
 
-def test_an_upload_leaves_after_a_day_and_takes_what_was_kept_for_no_post(posts: PostActions, admin: Admin) -> None:
+def test_upload_expires_after_a_day_with_its_unused_permanent_copy(posts: PostActions, admin: Admin) -> None:
     used, unused = posts.upload("anna"), posts.upload("bo")
     posts.create_intent(upload=used)
-    asked = "select name, kept from posts.expire_uploads(100) order by kept"
-    assert admin.execute(asked).fetchall() == []
+    query = "select name, kept from posts.expire_uploads(100) order by kept"
+    assert admin.execute(query).fetchall() == []
     posts.advance_clock(DAY + 1)
-    assert admin.execute(asked).fetchall() == [(unused, permanent_name(unused)), (used, None)]
+    assert admin.execute(query).fetchall() == [(unused, permanent_name(unused)), (used, None)]
     assert posts.count("posts.uploads") == 0
 
 
-def test_an_upload_that_becomes_a_post_this_instant_is_not_swept_away(posts: PostActions, admin: Admin) -> None:
+def test_upload_in_use_by_an_open_transaction_does_not_expire(posts: PostActions, admin: Admin) -> None:
     upload = posts.upload("anna")
     posts.advance_clock(DAY + 1)
     with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api)) as api:
@@ -179,7 +179,7 @@ def test_an_upload_that_becomes_a_post_this_instant_is_not_swept_away(posts: Pos
 
 
 @pytest.mark.parametrize("name", ["temp/../secret.jpg", "temp/x.jpg", "posts/anna/1.jpg", f"temp/{UUID(int=1)}.png"])
-def test_only_names_of_ours_are_uploads(name: str, posts: PostActions) -> None:
+def test_upload_name_must_have_the_generated_form(name: str, posts: PostActions) -> None:
     posts.add_user("anna")
     with pytest.raises(errors.CheckViolation):
         posts.api.execute("insert into posts.uploads (name, author_id) values (%s, 'anna')", [name])

@@ -7,15 +7,15 @@ from duly.lease.operations import find_expired_keys, release_rows, renew_leases,
 from tests.fast.lease.test_lease import (
     LEASE,
     Admin,
-    hold,
-    look,
-    put,
+    add_rows,
+    claim_rows,
+    read_column,
     take_over,
 )
-from tests.support.conformance.everywhere import *  # noqa: F403
+from tests.support.conformance.every_table import *  # noqa: F403
 from tests.support.conformance.fixtures import Clock, Connection
-from tests.support.conformance.noted import *  # noqa: F403
 from tests.support.conformance.tables import POSTS, Shape
+from tests.support.conformance.with_note import *  # noqa: F403
 
 TEN_MINUTES = 600.0
 
@@ -35,18 +35,18 @@ def author(admin: Admin) -> None:
 async def test_a_settle_repeated_after_its_answer_was_lost_is_one_version(
     shape: Shape, connection: Connection, other: Connection, admin: Admin
 ) -> None:
-    put(admin, shape)
-    (lease,) = await hold(connection, shape)
+    add_rows(admin, shape)
+    (lease,) = await claim_rows(connection, shape)
     await shape.settle(connection, [lease], ["FIRST"])
     await shape.settle(other, [lease], ["SECOND"])
-    assert look(admin, shape, "version") == [3]
+    assert read_column(admin, shape, "version") == [3]
 
 
-async def test_a_lapse_returns_the_post_and_keeps_its_start(
+async def test_expired_lease_returns_the_post_and_keeps_its_start(
     shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
 ) -> None:
-    put(admin, shape, 2)
-    await hold(connection, shape, limit=2)
+    add_rows(admin, shape, 2)
+    await claim_rows(connection, shape, limit=2)
     assert await find_expired_keys(other, shape.table) == list(await sweep_rows(other, shape.table)) == []
     clock.advance(LEASE + 1)
     found = await find_expired_keys(other, shape.table)
@@ -61,38 +61,38 @@ async def test_a_lapse_returns_the_post_and_keeps_its_start(
         "released_at": None,
         "version": 3,
     }.items():
-        assert look(admin, shape, column) == [expected] * 2, column
+        assert read_column(admin, shape, column) == [expected] * 2, column
 
 
-async def test_only_the_posts_that_are_named_are_swept(
+async def test_sweep_with_keys_returns_only_those_posts(
     shape: Shape, connection: Connection, admin: Admin, clock: Clock
 ) -> None:
-    put(admin, shape, 3)
-    held = await hold(connection, shape, limit=3)
+    add_rows(admin, shape, 3)
+    held = await claim_rows(connection, shape, limit=3)
     clock.advance(LEASE + 1)
     assert [row["id"] for row in await sweep_rows(connection, shape.table, keys=[held[1].key])] == [held[1].key]
-    assert sorted(look(admin, shape, "status")) == ["PENDING", "PROCESSING", "PROCESSING"]
+    assert sorted(read_column(admin, shape, "status")) == ["PENDING", "PROCESSING", "PROCESSING"]
 
 
-async def test_a_hand_back_repeated_after_its_answer_was_lost_gives_one_start_back(
+async def test_release_repeated_after_a_lost_reply_returns_the_start_once(
     shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
 ) -> None:
-    put(admin, shape)
-    await hold(connection, shape)
+    add_rows(admin, shape)
+    await claim_rows(connection, shape)
     clock.advance(LEASE + 1)
     (lease,) = await take_over(connection, shape)
-    assert look(admin, shape, shape.table.starts) == [2]
+    assert read_column(admin, shape, shape.table.starts) == [2]
     await release_rows(connection, [lease])
     await release_rows(other, [lease])
-    assert look(admin, shape, shape.table.starts) == [1]
+    assert read_column(admin, shape, shape.table.starts) == [1]
     assert (await renew_leases(other, [lease], lease_seconds=LEASE)).lost == {lease.claim}
 
 
-async def test_no_lease_lasts_longer_than_ten_minutes_however_often_it_is_renewed(
+async def test_post_lease_lasts_at_most_ten_minutes_despite_renewals(
     shape: Shape, connection: Connection, workers: str, admin: Admin, clock: Clock
 ) -> None:
-    put(admin, shape)
-    (lease,) = await hold(connection, shape)
+    add_rows(admin, shape)
+    (lease,) = await claim_rows(connection, shape)
     held = 0.0
     while held + 0.9 * LEASE < TEN_MINUTES:
         clock.advance(0.9 * LEASE)
@@ -106,7 +106,7 @@ async def test_no_lease_lasts_longer_than_ten_minutes_however_often_it_is_renewe
     assert await shape.settle(connection, [lease]) == frozenset()
 
 
-def test_no_index_contains_what_the_guard_writes_at_every_change(shape: Shape, admin: Admin) -> None:
+def test_no_index_contains_a_column_written_on_every_update(shape: Shape, admin: Admin) -> None:
     indexed = admin.execute(
         "select distinct a.attname from pg_index i join pg_attribute a on a.attrelid = i.indrelid"
         " and a.attnum = any (i.indkey) where i.indrelid = %s::regclass",

@@ -39,7 +39,7 @@ def cli(posts: PostActions, tmp_path: Path) -> CommandLine:
         1577872800500,
     ],
 )
-def test_a_timestamp_is_read_in_every_form_that_exports_have(timestamp: Any) -> None:
+def test_timestamp_is_parsed_in_every_export_format(timestamp: Any) -> None:
     assert parse_legacy({"userId": "anna", "timestamp": timestamp}).created_at == AT
 
 
@@ -55,7 +55,7 @@ def test_a_timestamp_is_read_in_every_form_that_exports_have(timestamp: Any) -> 
         {"seconds": 2**52, "nanoseconds": 0},
     ],
 )
-def test_a_timestamp_that_is_none_is_refused_with_the_forms_there_are(timestamp: Any) -> None:
+def test_invalid_timestamp_is_refused_with_the_accepted_formats(timestamp: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"timestamp: must be a time: .*\{seconds, nanoseconds\}"):
         parse_legacy({"userId": "anna", "timestamp": timestamp})
 
@@ -70,7 +70,7 @@ def read(text: bytes) -> list[bytes | str]:
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 1 << 20])
-def test_an_array_is_read_document_by_document(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_array_is_read_document_by_document(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(legacy, "CHUNK_BYTES", chunk)
     documents = [
         {"a": [1, {"b": "]},[{"}], "c": 'a "quoted" \\ text', "d": "\\"},
@@ -85,7 +85,7 @@ def test_an_array_is_read_document_by_document(chunk: int, monkeypatch: pytest.M
         assert [json.loads(each) for each in read(text.encode())] == documents
 
 
-def test_lines_are_still_lines() -> None:
+def test_newline_delimited_documents_are_read_line_by_line() -> None:
     assert read(b'{"a": 1}\n\n{"b": 2}') == [b'{"a": 1}', b"", b'{"b": 2}']
     assert read(b"") == []
     assert read(b"[]") == read(b" [ ] \n") == []
@@ -101,11 +101,11 @@ def test_lines_are_still_lines() -> None:
         (b"[1,]", 2, "is empty"),
     ],
 )
-def test_an_array_that_is_broken_says_where(text: bytes, number: int, reason: str) -> None:
+def test_malformed_array_is_reported_with_its_position(text: bytes, number: int, reason: str) -> None:
     assert reason in str(read(text)[number - 1])
 
 
-def test_of_a_document_that_is_too_long_so_much_is_read_that_it_is_seen_to_be(
+def test_overlong_document_is_read_only_up_to_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(legacy, "MAX_LINE_LENGTH", 100)
@@ -113,7 +113,7 @@ def test_of_a_document_that_is_too_long_so_much_is_read_that_it_is_seen_to_be(
     assert (len(first), second) == (101, b'{"b": 1}')
 
 
-def test_an_array_is_imported_and_every_refused_document_is_named(
+def test_import_of_an_array_reports_every_refused_document(
     posts: PostActions, cli: CommandLine, tmp_path: Path
 ) -> None:
     documents: list[Any] = [
@@ -144,9 +144,7 @@ def posts_id(name: str) -> str:
     return str(parse_legacy({**V1, "id": name}).id)
 
 
-async def test_all_refused_lines_are_named_however_many_there_are(
-    posts: PostActions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_import_reports_every_refused_line(posts: PostActions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(legacy, "MAX_UNREPORTED", 100)
     named: list[RejectedLine] = []
     lines = [b'{"id": "x%d"}' % number for number in range(1, 1_001)]

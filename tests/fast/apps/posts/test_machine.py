@@ -24,7 +24,7 @@ BESIDE = {
     "PROCESSING": "lease_owner = 'me/1', lease_expires_at = duly.clock() - interval '1 ms', process_attempts = 1",
     "RELEASED": UNHELD + ", settled_by = 'me/1'",
 }
-WAYS = {"PENDING": [], "PROCESSING": ["PROCESSING"], "RELEASED": ["PROCESSING", "RELEASED"]}
+PATHS_TO_STATE = {"PENDING": [], "PROCESSING": ["PROCESSING"], "RELEASED": ["PROCESSING", "RELEASED"]}
 FIXED = {
     "author_id": "'bo'",
     "created_at": "created_at + interval '1 s'",
@@ -41,15 +41,15 @@ def move(admin: Admin, to: str) -> None:
     admin.execute(f"update posts.posts set status = '{to}', {BESIDE[to]}".encode())
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(PostStatus, 2)))
-def test_every_pair_of_states_is_allowed_or_refused_as_declared(before: str, after: str, posts: PostActions) -> None:
+def test_every_transition_is_allowed_or_refused_as_declared(before: str, after: str, posts: PostActions) -> None:
     (key,) = posts.create_due()
-    for each in WAYS[before]:
+    for each in PATHS_TO_STATE[before]:
         move(posts.admin, each)
     if POST_MACHINE.allows(before, after):
         move(posts.admin, after)
-        assert posts.path(key) == ["PENDING", *WAYS[before], after]
+        assert posts.path(key) == ["PENDING", *PATHS_TO_STATE[before], after]
         assert [at is not None for at in posts.columns("released_at")] == [after == "RELEASED"]
         return
     with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as refusal:
@@ -58,9 +58,7 @@ def test_every_pair_of_states_is_allowed_or_refused_as_declared(before: str, aft
 
 
 @pytest.mark.parametrize("status", [*PostStatus, "INIT"])
-def test_a_post_begins_as_pending_and_only_a_document_of_the_first_version_as_released(
-    status: str, posts: PostActions, admin: Admin
-) -> None:
+def test_post_starts_pending_and_only_an_imported_one_released(status: str, posts: PostActions, admin: Admin) -> None:
     posts.add_user("anna")
     insert = "insert into posts.posts (author_id, status, release_time, legacy) values ('anna', %s, duly.clock(), %s)"
     if status in ("PENDING", "RELEASED"):
@@ -71,7 +69,7 @@ def test_a_post_begins_as_pending_and_only_a_document_of_the_first_version_as_re
 
 
 @pytest.mark.parametrize("column", FIXED)
-def test_what_a_post_was_made_with_stays(column: str, posts: PostActions, admin: Admin) -> None:
+def test_creation_columns_of_a_post_cannot_be_changed(column: str, posts: PostActions, admin: Admin) -> None:
     posts.add_user("bo")
     posts.create()
     with pytest.raises(psycopg.DatabaseError, match="these stay as they are") as refusal:
@@ -79,7 +77,7 @@ def test_what_a_post_was_made_with_stays(column: str, posts: PostActions, admin:
     assert refusal.value.sqlstate == ILLEGAL_MOVE
 
 
-def test_a_post_cannot_be_claimed_before_its_time_however_the_clock_is_moved(posts: PostActions, admin: Admin) -> None:
+def test_post_cannot_be_claimed_before_its_release_time(posts: PostActions, admin: Admin) -> None:
     posts.create()
     for seconds in (6 * HOURS - 60, -3 * HOURS, 2 * HOURS):
         posts.advance_clock(seconds)
@@ -103,8 +101,8 @@ async def test_a_leased_post_cannot_be_claimed_by_another_worker(posts: PostActi
         admin.execute("update posts.posts set lease_owner = 'another/2'")
 
 
-@pytest.mark.lawless
-async def test_what_is_released_stays_as_it_is(posts: PostActions, admin: Admin) -> None:
+@pytest.mark.breaks_invariants
+async def test_released_post_cannot_be_changed(posts: PostActions, admin: Admin) -> None:
     posts.create_due()
     await posts.release(*await posts.claim())
     for change in (
@@ -119,7 +117,7 @@ async def test_what_is_released_stays_as_it_is(posts: PostActions, admin: Admin)
         assert refusal.value.sqlstate == ILLEGAL_MOVE
 
 
-def test_every_change_counts_and_is_dated_whatever_the_caller_says(posts: PostActions, admin: Admin) -> None:
+def test_version_and_updated_at_are_set_by_the_database(posts: PostActions, admin: Admin) -> None:
     posts.create()
     admin.execute("update posts.posts set caption = 'a', version = 70, updated_at = '2001-01-01Z', revision = 9")
     admin.execute("update posts.posts set caption = 'a', version = 1")
@@ -129,14 +127,14 @@ def test_every_change_counts_and_is_dated_whatever_the_caller_says(posts: PostAc
     posts.verify()
 
 
-async def test_a_renewed_lease_ends_ten_minutes_after_the_post_was_taken(posts: PostActions, admin: Admin) -> None:
+async def test_renewed_lease_ends_ten_minutes_after_the_claim(posts: PostActions, admin: Admin) -> None:
     posts.create_due()
     await posts.claim(lease_seconds=3600)
-    asked = "select lease_expires_at - processing_since = interval '10 minutes' from posts.posts"
-    assert admin.execute(asked).fetchone() == (True,)
+    query = "select lease_expires_at - processing_since = interval '10 minutes' from posts.posts"
+    assert admin.execute(query).fetchone() == (True,)
     posts.advance_clock(500)
     admin.execute("update posts.posts set lease_expires_at = duly.clock() + interval '1 hour'")
-    assert admin.execute(asked).fetchone() == (True,)
+    assert admin.execute(query).fetchone() == (True,)
     posts.advance_clock(101)
     assert await posts.sweep() == 1
     assert posts.columns("status", "processing_since", "process_attempts") == [("PENDING", None, 1)]
@@ -154,14 +152,14 @@ async def test_a_renewed_lease_ends_ten_minutes_after_the_post_was_taken(posts: 
         ("settled_by", "repeat('x', 301)", "ck_posts__owners"),
     ],
 )
-def test_a_rule_that_is_broken_is_named(column: str, value: str, rule: str, posts: PostActions, admin: Admin) -> None:
+def test_violated_constraint_is_named(column: str, value: str, rule: str, posts: PostActions, admin: Admin) -> None:
     posts.create()
     with pytest.raises(errors.CheckViolation) as refusal:
         admin.execute(f"update posts.posts set {column} = {value}".encode())
     assert refusal.value.diag.constraint_name == rule
 
 
-def test_a_post_is_released_six_hours_after_it_was_made(posts: PostActions, admin: Admin) -> None:
+def test_release_time_is_six_hours_after_creation(posts: PostActions, admin: Admin) -> None:
     posts.create()
     assert admin.execute("select release_time - created_at = interval '6 hours' from posts.posts").fetchone() == (True,)
     with pytest.raises(errors.CheckViolation) as refusal:
@@ -181,20 +179,20 @@ RIGHTS = {
 
 
 @pytest.mark.parametrize("part", RIGHTS)
-def test_who_may_do_what(part: str, admin: Admin) -> None:
+def test_each_role_has_exactly_its_privileges_on_posts(part: str, admin: Admin) -> None:
     role = getattr(Names(), part)
     for right, expected in RIGHTS[part].items():
         verb, _, column = right.partition(" ")
-        asked = (
+        query = (
             "has_column_privilege(%s, 'posts.posts', %s, %s)"
             if column
             else "has_table_privilege(%s, 'posts.posts', %s)"
         )
         given = [role, column.strip("()"), verb] if column else [role, verb]
-        assert admin.execute(f"select {asked}".encode(), given).fetchone() == (expected,), right
+        assert admin.execute(f"select {query}".encode(), given).fetchone() == (expected,), right
 
 
-def test_a_client_edits_the_caption_and_nothing_else(posts: PostActions, admin: Admin) -> None:
+def test_api_role_may_update_only_the_caption(posts: PostActions, admin: Admin) -> None:
     (key,) = posts.create()
     with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api), autocommit=True) as api:
         api.execute("update posts.posts set caption = 'my evening' where id = %s", [key])
@@ -204,18 +202,18 @@ def test_a_client_edits_the_caption_and_nothing_else(posts: PostActions, admin: 
     assert posts.path(key) == ["PENDING", "PENDING"]
 
 
-def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:
+def test_contract_lists_the_edges_of_the_state_machine() -> None:
     drawn = {f"begin posts.posts.status {first}" for first in POST_MACHINE.initial}
     drawn |= {f"edge posts.posts.status {one} -> {two}" for one, all_ in POST_MACHINE.edges.items() for two in all_}
     assert {line for line in contract_lines("posts") if line.startswith(("begin ", "edge "))} == drawn
 
 
-def test_a_fresh_database_is_what_the_contract_says(database: str) -> None:
+def test_fresh_database_matches_the_contract(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as admin:
         assert compare(admin, "posts") == []
 
 
-def test_the_documents_are_the_contracts(posts: PostActions, admin: Admin) -> None:
+def test_post_document_has_the_fields_of_the_contract(posts: PostActions, admin: Admin) -> None:
     (key,) = posts.create()
     row = admin.execute("select document from posts.documents").fetchone()
     assert row is not None

@@ -119,13 +119,13 @@ def choose_valence(caption: str) -> float:
 
 
 @pytest.mark.parametrize("caption", ENGLISH_PLEASANT + SWEDISH_PLEASANT)
-def test_a_pleasant_caption_is_pleasant(caption: str) -> None:
+def test_positive_caption_has_a_positive_valence(caption: str) -> None:
     assert choose_valence(caption) >= rules.FAINT_CAPTION
     assert fallback_reading(caption).mood in {Mood.JOYFUL, Mood.CALM}
 
 
 @pytest.mark.parametrize("caption", ENGLISH_UNPLEASANT + SWEDISH_UNPLEASANT)
-def test_an_unpleasant_caption_is_unpleasant(caption: str) -> None:
+def test_negative_caption_has_a_negative_valence(caption: str) -> None:
     assert choose_valence(caption) <= -rules.FAINT_CAPTION
     assert fallback_reading(caption).mood in {Mood.MELANCHOLIC, Mood.TENSE}
 
@@ -152,11 +152,11 @@ def test_swedish_is_distinguished_from_english(caption: str) -> None:
         ("love och lycka", None),  # one of each
     ],
 )
-def test_the_language_is_that_of_more_small_words(text: str, language: Language | None) -> None:
+def test_language_is_detected_by_function_words(text: str, language: Language | None) -> None:
     assert detect_language(text) is language
 
 
-def test_a_caption_in_no_known_language_is_read_in_whichever_says_more() -> None:
+def test_caption_in_an_unknown_language_is_read_in_the_more_expressive_one() -> None:
     assert caption_rules.analyze_caption("Fantastisk utsikt").language is Language.SWEDISH
     assert caption_rules.analyze_caption("Wonderful sunset").language is Language.ENGLISH
     assert caption_rules.analyze_caption("Berlin").language is None
@@ -174,7 +174,7 @@ def test_a_caption_in_no_known_language_is_read_in_whichever_says_more() -> None
         ("", Mood.NEUTRAL),
     ],
 )
-def test_a_caption_alone_has_its_mood(caption: str, mood: Mood) -> None:
+def test_fallback_derives_the_mood_from_the_caption(caption: str, mood: Mood) -> None:
     assert fallback_reading(caption).mood == mood
 
 
@@ -191,7 +191,7 @@ def test_a_swedish_negator_works_on_both_sides_of_its_verb() -> None:
     assert choose_valence("Hon sa att hon inte gillar det") < 0
 
 
-WORDS = [
+HOSTILE_WORDS = [
     *vader.NEGATE,
     *vader.BOOSTER_DICT,
     *vader.SPECIAL_CASES,
@@ -206,12 +206,12 @@ def original() -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:codecs.open:DeprecationWarning")
-@given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
-def test_the_nearsighted_engine_scores_as_the_original_does(text: str) -> None:
+@given(st.lists(st.sampled_from(HOSTILE_WORDS), max_size=12).map(" ".join))
+def test_optimized_vader_scores_equal_the_original(text: str) -> None:
     assert caption_rules.load_engine(Language.ENGLISH).polarity_scores(text) == original().polarity_scores(text)
 
 
-def test_the_tables_of_the_engine_stay_as_they_were() -> None:
+def test_fallback_does_not_modify_the_vader_tables() -> None:
     fallback_reading("Det här är inte bra")
     assert "inte" not in vader.NEGATE
     assert "mycket" not in vader.BOOSTER_DICT
@@ -236,7 +236,7 @@ def assert_storable(reading: Reading) -> None:
 
 
 @given(TEXTS)
-def test_any_caption_has_a_reading_that_can_be_stored(caption: str) -> None:
+def test_every_caption_yields_a_storable_reading(caption: str) -> None:
     reading = fallback_reading(caption)
     assert "could not be read" not in reading.reasoning
     assert -1 <= choose_valence(caption) <= 1
@@ -244,7 +244,7 @@ def test_any_caption_has_a_reading_that_can_be_stored(caption: str) -> None:
 
 
 @pytest.mark.parametrize("caption", NASTY, ids=ascii)
-def test_no_caption_is_too_nasty(caption: str) -> None:
+def test_hostile_captions_yield_storable_readings(caption: str) -> None:
     reading = fallback_reading(caption)
     assert "could not be read" not in reading.reasoning
     assert_storable(reading)
@@ -261,7 +261,7 @@ def test_every_reading_can_be_stored(music: str, reasoning: str, provider: str, 
 
 
 @pytest.mark.parametrize("mood", ["", "Joyful", "sad", "\0"])
-def test_a_mood_of_no_kind_is_refused(mood: str) -> None:
+def test_unknown_mood_is_refused(mood: str) -> None:
     with pytest.raises(InvalidArgument, match="joyful, calm, melancholic, tense, neutral"):
         Reading(mood, "", "", "model", "1")
 
@@ -270,7 +270,7 @@ def test_captions_of_one_mood_do_not_all_get_the_same_music() -> None:
     assert len({fallback_reading(f"Meeting at {hour}").music for hour in range(24)}) == len(rules.MUSIC[Mood.NEUTRAL])
 
 
-def test_the_fallback_reads_even_when_the_rules_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fallback_returns_a_reading_even_if_the_rules_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> None:
         raise MemoryError
 
@@ -286,9 +286,9 @@ def test_the_fallback_reads_even_when_the_rules_cannot(monkeypatch: pytest.Monke
 Colour = tuple[int, int, int]
 
 
-def photo_of(image: Image.Image, kind: str = "JPEG") -> bytes:
+def photo_of(image: Image.Image, image_format: str = "JPEG") -> bytes:
     file = BytesIO()
-    image.save(file, kind, quality=90)
+    image.save(file, image_format, quality=90)
     return file.getvalue()
 
 
@@ -324,19 +324,19 @@ GREY = gradient((118, 118, 118), (118, 118, 118))
     ],
     ids=["sunset", "night", "fog", "neon", "grey"],
 )
-async def test_a_photo_without_a_caption_has_the_mood_of_its_light(photo: bytes, mood: Mood) -> None:
+async def test_photo_without_a_caption_gets_its_mood_from_its_tones(photo: bytes, mood: Mood) -> None:
     reading = await RulesAnalyzer().read("", photo)
     assert reading.mood == mood
     assert_storable(reading)
 
 
-async def test_a_caption_that_says_something_outweighs_the_photo() -> None:
+async def test_expressive_caption_outweighs_the_photo() -> None:
     assert (await RulesAnalyzer().read("Best night ever", NIGHT)).mood == Mood.CALM
     assert (await RulesAnalyzer().read("I miss her terribly", SUNSET)).mood == Mood.TENSE
     assert (await RulesAnalyzer().read("Tuesday", NIGHT)).mood == Mood.MELANCHOLIC
 
 
-async def test_the_reasoning_names_what_was_seen_and_the_numbers() -> None:
+async def test_reasoning_lists_the_features_and_their_values() -> None:
     reasoning = (await RulesAnalyzer().read("Så vackert!", SUNSET)).reasoning
     light = rules.read_photo(SUNSET)
     assert "Swedish" in reasoning
@@ -360,7 +360,7 @@ async def test_the_reasoning_names_what_was_seen_and_the_numbers() -> None:
         ((0, 0, 255), rules.PhotoTones(0.11, 0.0, 1.0, -1.0)),
     ],
 )
-def test_the_light_of_one_colour_is_known_exactly(colour: Colour, light: rules.PhotoTones) -> None:
+def test_tones_of_a_single_color_are_exact(colour: Colour, light: rules.PhotoTones) -> None:
     assert rules.read_photo(photo_of(Image.new("RGB", (64, 64), colour), "PNG")) == light
 
 
@@ -369,7 +369,7 @@ def test_the_light_of_one_colour_is_known_exactly(colour: Colour, light: rules.P
     [b"", b"no photo", SUNSET[: len(SUNSET) // 3], SUNSET + bytes(MAX_PHOTO_BYTES)],
     ids=["empty", "words", "cut off", "too large"],
 )
-async def test_an_unreadable_photo_leaves_the_reading_of_the_caption(photo: bytes) -> None:
+async def test_unreadable_photo_still_yields_a_reading_of_the_caption(photo: bytes) -> None:
     with pytest.raises(ReadingFailed) as caught:
         await RulesAnalyzer().read("We won the final!!!", photo)
     assert caught.value.code == "IMAGE_UNREADABLE"
@@ -403,11 +403,11 @@ async def test_a_post_without_a_photo_is_read_by_its_caption() -> None:
     ],
     ids=repr,
 )
-def test_every_failure_has_its_code(error: BaseException | str, code: str) -> None:
+def test_each_failure_maps_to_an_error_code(error: BaseException | str, code: str) -> None:
     assert to_ai_error(error) == code
 
 
-def test_the_message_of_no_reading_can_be_stored() -> None:
+def test_message_of_a_failed_reading_can_be_stored() -> None:
     error = ReadingFailed("AI_BAD_OUTPUT", "\0\ud800" + "x" * 10_000)
     assert error.message == str(error)
     assert checked_json(error.message, object_only=False) == error.message
@@ -416,6 +416,6 @@ def test_the_message_of_no_reading_can_be_stored() -> None:
 
 
 @pytest.mark.parametrize("code", ["", "ai_timeout", "AI TIMEOUT", "AI_TIMEOUT\n", "A" * 65])
-def test_a_code_that_is_none_is_our_mistake(code: str) -> None:
+def test_invalid_error_code_is_an_assertion_error(code: str) -> None:
     with pytest.raises(AssertionError):
         ReadingFailed(code, "why")

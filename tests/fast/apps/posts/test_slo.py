@@ -49,7 +49,7 @@ async def test_release_lag_counts_a_post_that_is_overdue_and_not_released(
     assert "duly worker --only posts" in str(finding.fix)
 
 
-async def test_release_lag_counts_a_post_that_is_held_and_overdue(posts: PostActions, worker: Connection) -> None:
+async def test_release_lag_counts_an_overdue_post_in_processing(posts: PostActions, worker: Connection) -> None:
     posts.create_due("anna")
     posts.advance_clock(100)
     await posts.claim()

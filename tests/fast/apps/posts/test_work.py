@@ -26,7 +26,9 @@ from tests.support.proxy import Proxy
 from tests.support.storage.pictures import gradient, written
 
 TUNING = Tuning(lease_seconds=30, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=50)
-QUIET = replace(TUNING, poll_seconds=3600.0, sweep_seconds=3600.0, heartbeat_seconds=9.0)  # asks nothing by itself
+RARELY_POLLING = replace(
+    TUNING, poll_seconds=3600.0, sweep_seconds=3600.0, heartbeat_seconds=9.0
+)  # asks nothing by itself
 COMMIT = b"COMMIT\0"  # to its end: a transaction begins with READ COMMITTED
 CALM = Reading(Mood.CALM, "silence", "because", "reader", "7")
 
@@ -86,7 +88,7 @@ class Reader:
         self.readings += 1
         self.most_at_once = max(self.most_at_once, self.readings)
         try:
-            return await WAYS.get(caption, Reader.say)(self)
+            return await BEHAVIOURS.get(caption, Reader.say)(self)
         finally:
             self.readings -= 1
 
@@ -157,7 +159,7 @@ class Unstorable:
         return self.found
 
 
-WAYS = {
+BEHAVIOURS = {
     "wait": Reader.wait,
     "refuse": Reader.refuse,
     "read half": Reader.read_half,
@@ -198,7 +200,7 @@ def image_of(posts: PostActions, key: UUID) -> str:
     return row[0]
 
 
-async def test_the_analyzer_is_shown_the_image_and_what_is_wrong_with_it_is_a_code(
+async def test_analyzer_gets_the_image_and_an_image_error_is_stored_as_a_code(
     posts: PostActions, dsn: str, objects: ObjectStore, tmp_path: Path
 ) -> None:
     captions = ["there", "missing", "unreadable", "unavailable", "too large"]
@@ -226,7 +228,7 @@ async def test_the_analyzer_is_shown_the_image_and_what_is_wrong_with_it_is_a_co
     assert all("There is no photo." in reason for reason in reasons.values())
 
 
-async def test_a_caption_is_read_though_its_image_is_missing(
+async def test_caption_is_read_although_its_image_is_missing(
     posts: PostActions, dsn: str, objects: ObjectStore
 ) -> None:
     create_due_posts(posts, ["well", "refuse"])
@@ -237,7 +239,7 @@ async def test_a_caption_is_read_though_its_image_is_missing(
     assert [ai["provider"] for ai in posts.columns("ai")] == ["reader", "rules"]
 
 
-async def test_a_document_of_the_first_version_may_have_its_image_elsewhere_or_none(
+async def test_imported_document_may_have_a_remote_image_or_none(
     posts: PostActions, dsn: str, objects: ObjectStore
 ) -> None:
     posts.add_user("anna")
@@ -255,18 +257,18 @@ async def test_a_document_of_the_first_version_may_have_its_image_elsewhere_or_n
 
 
 async def test_authors_are_notified_once_in_their_language_by_telegram_if_linked(posts: PostActions, dsn: str) -> None:
-    told = {
+    expected_texts = {
         "anna": "Your post is out: everybody can see it now.",
         "bo": "Ditt inlägg är ute: alla kan se det nu.",
         "chen": "您的帖子已发布，大家现在都能看到。",  # noqa: RUF001
         "dieter": "Your post is out: everybody can see it now.",
     }
-    for uid in told:
+    for uid in expected_texts:
         posts.add_user(uid)
     for language, uid in (("sv", "bo"), ("zh", "chen"), ("de", "dieter")):
         posts.admin.execute('update "user".users set language = %s where uid = %s', [language, uid])
     posts.admin.execute("update \"user\".users set telegram_id = 42 where uid = 'bo'")
-    keys = posts.create_due(*told)
+    keys = posts.create_due(*expected_texts)
     await release_all(posts, dsn, PostWork(as_analyzer(Reader()), TUNING))
     released = dict(posts.columns("author_id", "released_at"))
     assert notices(posts) == [
@@ -275,21 +277,23 @@ async def test_authors_are_notified_once_in_their_language_by_telegram_if_linked
             channel,
             "post.released",
             {
-                "text": told[author],
+                "text": expected_texts[author],
                 "postId": str(key),
                 "releasedAt": released[author].strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
                 "mood": "calm",
             },
         )
-        for author, channel, key in zip(told, ("console", "telegram", "console", "console"), keys, strict=True)
+        for author, channel, key in zip(
+            expected_texts, ("console", "telegram", "console", "console"), keys, strict=True
+        )
     ]
 
 
-async def test_a_settle_whose_answer_was_lost_is_repeated_and_tells_authors_once(posts: PostActions, dsn: str) -> None:
+async def test_settle_repeated_after_a_lost_reply_notifies_authors_once(posts: PostActions, dsn: str) -> None:
     create_due_posts(posts, ["wait"] * 5)
     reader = Reader()
     with Proxy(dsn) as proxy:
-        async with working(proxy.address, PostWork(as_analyzer(reader), QUIET)) as worker:
+        async with working(proxy.address, PostWork(as_analyzer(reader), RARELY_POLLING)) as worker:
             await posts.until(lambda: reader.readings == 5)
             proxy.cut_after(COMMIT)
             reader.may_end.set()
@@ -302,9 +306,7 @@ async def test_a_settle_whose_answer_was_lost_is_repeated_and_tells_authors_once
     posts.verify()
 
 
-async def test_settling_twice_is_settling_once_and_a_lost_post_is_neither_written_nor_announced(
-    posts: PostActions, dsn: str
-) -> None:
+async def test_settle_is_idempotent_and_ignores_posts_with_a_lost_lease(posts: PostActions, dsn: str) -> None:
     posts.create_due("anna", "bo")
     old = await posts.claim(limit=2)
     work = PostWork(as_analyzer(Reader()), TUNING)
@@ -329,7 +331,7 @@ async def test_settling_twice_is_settling_once_and_a_lost_post_is_neither_writte
 # Tidying --------------------------------------------------------------------------------------------------------------
 
 
-async def test_images_of_no_post_and_old_answers_are_removed(
+async def test_unused_images_and_old_idempotency_records_are_purged(
     posts: PostActions, dsn: str, objects: ObjectStore
 ) -> None:
     used, unused, fresh = (posts.upload(author) for author in ("anna", "bo", "cleo"))
@@ -347,7 +349,7 @@ async def test_images_of_no_post_and_old_answers_are_removed(
     posts.verify()
 
 
-async def test_an_upload_whose_image_cannot_be_removed_is_kept_for_another_time(
+async def test_upload_whose_image_cannot_be_removed_is_kept_for_a_retry(
     posts: PostActions, dsn: str, objects: ObjectStore, tmp_path: Path
 ) -> None:
     upload = posts.upload("anna")
@@ -361,7 +363,7 @@ async def test_an_upload_whose_image_cannot_be_removed_is_kept_for_another_time(
         assert posts.admin.execute("select count(*) from posts.uploads where name = %s", [upload]).fetchone() == (1,)
 
 
-async def test_a_clock_that_goes_back_while_a_post_is_read_makes_no_release_early(posts: PostActions, dsn: str) -> None:
+async def test_clock_set_back_during_processing_causes_no_early_release(posts: PostActions, dsn: str) -> None:
     create_due_posts(posts, ["wait"] * 3)
     reader = Reader()
     async with working(dsn, PostWork(as_analyzer(reader), TUNING)):
@@ -374,10 +376,10 @@ async def test_a_clock_that_goes_back_while_a_post_is_read_makes_no_release_earl
     posts.verify()
 
 
-async def test_a_clock_that_leaps_ahead_costs_a_start_and_nothing_else(posts: PostActions, dsn: str) -> None:
+async def test_clock_set_ahead_during_processing_costs_one_start(posts: PostActions, dsn: str) -> None:
     create_due_posts(posts, ["wait"] * 3)
     reader = Reader()
-    async with working(dsn, UnsweptPosts(as_analyzer(reader), QUIET)) as worker:
+    async with working(dsn, UnsweptPosts(as_analyzer(reader), RARELY_POLLING)) as worker:
         await posts.until(lambda: reader.readings == 3)
         posts.advance_clock(8 * HOURS)
         assert await posts.sweep() == 3

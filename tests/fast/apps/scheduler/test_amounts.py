@@ -37,7 +37,7 @@ def test_an_invalid_amount_is_refused(amount: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("amount", "meant"),
+    ("amount", "expected"),
     [
         ("9.99", "9.99"),
         (" 9.99 ", "9.99"),
@@ -50,5 +50,5 @@ def test_an_invalid_amount_is_refused(amount: object) -> None:
         ("٣", "3"),
     ],
 )
-def test_an_amount_is_parsed(amount: object, meant: str) -> None:
-    assert to_amount("expense.amount", amount) == Decimal(meant)
+def test_an_amount_is_parsed(amount: object, expected: str) -> None:
+    assert to_amount("expense.amount", amount) == Decimal(expected)

@@ -41,7 +41,7 @@ def booked(schedules: ScheduleActions, columns: str = "amount, currency") -> lis
         ("snooze", "snoozed", []),
     ],
 )
-async def test_an_answer_moves_the_run_and_books_what_it_should(
+async def test_answer_moves_the_run_and_books_its_expense(
     action: str, status: str, expenses: list[Any], schedules: ScheduleActions
 ) -> None:
     run = await sent_run(schedules)
@@ -66,7 +66,7 @@ async def test_an_expense_has_the_fields_of_its_template_or_of_the_answer(schedu
     assert made.row.expense == {"id": made.row.expense["id"], "amount": "12.5", "currency": "SEK"}  # type: ignore[index]
 
 
-async def test_without_a_template_nothing_is_booked_unless_an_amount_is_given(schedules: ScheduleActions) -> None:
+async def test_without_a_template_an_expense_is_booked_only_with_an_amount(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     schedules.add_user("anna", currency="SEK")
     await schedules.create(rule=DAILY, first_run_at=TEN)
@@ -79,7 +79,7 @@ async def test_without_a_template_nothing_is_booked_unless_an_amount_is_given(sc
     assert booked(schedules) == [(Decimal(3), "SEK")]
 
 
-async def test_another_key_after_an_answer_gets_the_first_receipt(schedules: ScheduleActions) -> None:
+async def test_second_answer_with_another_key_gets_the_first_receipt(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     first = await schedules.answer(run, "complete", "one")
     for action in ("complete", "skip", "snooze", "cancel"):
@@ -92,7 +92,7 @@ async def test_another_key_after_an_answer_gets_the_first_receipt(schedules: Sch
     assert isinstance(await schedules.answer(run, "complete", "one"), Existing)
 
 
-async def test_an_answer_to_an_unknown_run_and_to_another_users_run_fail_alike(schedules: ScheduleActions) -> None:
+async def test_unknown_run_and_another_users_run_give_the_same_error(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     with pytest.raises(NotFound) as foreign:
         await schedules.answer(run, uid="bo")
@@ -111,7 +111,7 @@ async def test_an_answer_to_a_closed_run_is_refused_with_the_reason(schedules: S
     assert schedules.values("select 1 from scheduler.confirmations") == []
 
 
-async def test_a_run_that_is_not_sent_cannot_be_snoozed_but_confirmed(schedules: ScheduleActions) -> None:
+async def test_pending_run_can_be_confirmed_but_not_snoozed(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     await schedules.create_with_expense(rule=DAILY)
     await schedules.plan()
@@ -172,7 +172,7 @@ async def test_an_invalid_payload_is_refused_with_the_name_of_the_field(
 # Undo -----------------------------------------------------------------------------------------------------------------
 
 
-async def test_undo_books_a_reversal_and_changes_nothing_else(schedules: ScheduleActions) -> None:
+async def test_undo_books_a_reversal_and_leaves_the_run_unchanged(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     await schedules.answer(run)
     undone = await service.reverse_expense(schedules.api, schedules.add_user(), run)
@@ -232,7 +232,7 @@ async def test_the_database_rejects_an_amount_that_is_not_a_number(schedules: Sc
 
 
 @pytest.mark.parametrize("minutes", [0, -5, 10_081, 2_000_000_000])
-async def test_the_database_snoozes_for_a_week_at_most(minutes: int, schedules: ScheduleActions) -> None:
+async def test_database_limits_a_snooze_to_a_week(minutes: int, schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     async with schedules.api.transaction() as connection:
         with pytest.raises(psycopg.errors.CheckViolation, match="ck_confirmations__minutes"):

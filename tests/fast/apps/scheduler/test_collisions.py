@@ -30,7 +30,7 @@ async def sentence_about(schedules: ScheduleActions, run: int) -> str:
 
 
 @pytest.mark.usefixtures("too_coarse")
-async def test_a_second_firing_of_a_period_has_a_run_with_the_reason(schedules: ScheduleActions) -> None:
+async def test_second_firing_of_a_period_gets_a_run_with_a_note(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     await schedules.create(rule=DAILY)
     await schedules.run_cycle()
@@ -48,7 +48,7 @@ async def test_a_second_firing_of_a_period_has_a_run_with_the_reason(schedules: 
 
 
 @pytest.mark.usefixtures("too_coarse")
-async def test_firings_of_one_plan_that_share_a_period_have_a_run_each(schedules: ScheduleActions) -> None:
+async def test_firings_of_one_plan_in_the_same_period_get_separate_runs(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     await schedules.create(rule=DAILY, advance_minutes=2 * 1440)
     await schedules.plan()
@@ -66,7 +66,7 @@ async def test_a_missed_run_has_its_reason_before_its_note(schedules: ScheduleAc
 
 
 @pytest.mark.usefixtures("too_coarse")
-async def test_planned_again_it_is_the_same_run(schedules: ScheduleActions) -> None:
+async def test_planning_again_creates_no_new_run(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     schedule = await schedules.create(rule=DAILY)
     await schedules.run_cycle()
@@ -129,7 +129,7 @@ async def test_a_user_who_changes_zone_is_reminded_once_a_day(schedules: Schedul
     assert schedules.runs("period_key", "reason") == [("2026-11-16", None)]
 
 
-async def test_a_run_made_by_hand_is_the_run_of_its_period(schedules: ScheduleActions) -> None:
+async def test_manually_inserted_run_is_the_run_of_its_period(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     schedule = await schedules.create(rule=DAILY)
     schedules.one("select job_run_id from scheduler.ensure_run(%s, '2026-11-16', '2026-11-16 08:00+00')", schedule.id)

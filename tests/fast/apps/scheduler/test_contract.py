@@ -13,7 +13,7 @@ from duly.lease.state_machine import ILLEGAL_MOVE
 from duly.outcomes import Created, Existing
 from tests.support.scheduler.actions import MONTHLY, ScheduleActions
 
-WAYS: dict[str, list[str]] = {
+PATHS_TO_STATUS: dict[str, list[str]] = {
     "pending": [],
     "sent": ["sent"],
     "snoozed": ["sent", "snoozed"],
@@ -33,7 +33,7 @@ def create_run(schedules: ScheduleActions, period: str = "2026-11", at: str = "2
     )
 
 
-async def test_period_key_unique_conflict(schedules: ScheduleActions) -> None:
+async def test_second_run_with_the_same_period_key_is_refused(schedules: ScheduleActions) -> None:
     await schedules.create()
     create_run(schedules)
     for at in ("2026-11-01 10:00Z", "2026-12-24 18:00Z"):  # in its own month and in another
@@ -43,7 +43,7 @@ async def test_period_key_unique_conflict(schedules: ScheduleActions) -> None:
     assert schedules.one("select count(*) from scheduler.job_run_keys") == 1
 
 
-async def test_confirmation_idempotency_key_conflict(schedules: ScheduleActions) -> None:
+async def test_confirmation_key_used_for_another_answer_is_refused(schedules: ScheduleActions) -> None:
     await schedules.create_with_expense()
     run = create_run(schedules)
     first = await schedules.answer(run, "complete", "k1")
@@ -61,16 +61,18 @@ async def test_confirmation_idempotency_key_conflict(schedules: ScheduleActions)
     assert error.value.diag.constraint_name == "uq_confirmations__run_idem"
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(RunStatus, 2)))
-async def test_status_transitions(before: str, after: str, schedules: ScheduleActions) -> None:
+async def test_run_status_changes_only_along_its_transitions(
+    before: str, after: str, schedules: ScheduleActions
+) -> None:
     await schedules.create()
     run = create_run(schedules)
-    for each in WAYS[before]:
+    for each in PATHS_TO_STATUS[before]:
         schedules.admin.execute("update scheduler.job_runs set status = %s", [each])
     if RUN_MACHINE.allows(before, after):
         schedules.admin.execute("update scheduler.job_runs set status = %s", [after])
-        assert schedules.path(run) == ["pending", *WAYS[before], after]
+        assert schedules.path(run) == ["pending", *PATHS_TO_STATUS[before], after]
         return
     with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as error:
         schedules.admin.execute("update scheduler.job_runs set status = %s", [after])
@@ -78,7 +80,7 @@ async def test_status_transitions(before: str, after: str, schedules: ScheduleAc
 
 
 @pytest.mark.parametrize("status", [each for each in RunStatus if each is not RunStatus.PENDING])
-async def test_a_run_begins_as_pending(status: str, schedules: ScheduleActions) -> None:
+async def test_run_is_inserted_only_as_pending(status: str, schedules: ScheduleActions) -> None:
     await schedules.create()
     with pytest.raises(psycopg.DatabaseError, match=f"cannot begin as {status}"):
         schedules.admin.execute(
@@ -88,7 +90,7 @@ async def test_a_run_begins_as_pending(status: str, schedules: ScheduleActions) 
         )
 
 
-async def test_action_legality(schedules: ScheduleActions) -> None:
+async def test_unknown_action_is_refused(schedules: ScheduleActions) -> None:
     await schedules.create()
     run = create_run(schedules)
     assert {each.value for each in Action} == {"complete", "skip", "snooze", "cancel"}
@@ -100,7 +102,9 @@ async def test_action_legality(schedules: ScheduleActions) -> None:
 
 
 @pytest.mark.parametrize(("minutes", "is_valid"), [(-1, False), (0, True), (10_080, True), (10_081, False)])
-async def test_advance_minutes_range(minutes: int, is_valid: bool, schedules: ScheduleActions) -> None:
+async def test_advance_minutes_out_of_range_is_refused(
+    minutes: int, is_valid: bool, schedules: ScheduleActions
+) -> None:
     columns = "user_id, name, rule, first_run_at, advance_minutes"
     query = f"insert into scheduler.jobs ({columns}) values (%s, 'x', %s, now(), %s)".encode()
     user = schedules.add_user()
@@ -115,7 +119,7 @@ async def test_advance_minutes_range(minutes: int, is_valid: bool, schedules: Sc
         await schedules.create(advance_minutes=minutes)
 
 
-async def test_the_contracts_seed_can_be_written_by_hand(schedules: ScheduleActions) -> None:
+async def test_seed_of_the_contract_can_be_inserted_by_sql(schedules: ScheduleActions) -> None:
     schedules.add_user()
     schedules.admin.execute(
         'insert into scheduler.jobs (user_id, name, rule, first_run_at) select id, %s, %s, now() from "user".users',

@@ -26,7 +26,7 @@ NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 # 拉取到期未发送的 job_runs: a run inserted by plain SQL is reminded of like any other (R29) ------------------------
 
 
-async def test_a_run_inserted_as_the_contracts_seed_does_is_reminded_of(schedules: ScheduleActions) -> None:
+async def test_run_inserted_by_the_contracts_seed_sends_a_reminder(schedules: ScheduleActions) -> None:
     user = schedules.add_user()
     schedules.admin.execute(SEED[0].encode(), [user])
     schedules.admin.execute(SEED[1].encode())
@@ -37,7 +37,7 @@ async def test_a_run_inserted_as_the_contracts_seed_does_is_reminded_of(schedule
 
 
 @pytest.mark.parametrize("minutes", [0, 90])
-async def test_a_run_inserted_by_sql_is_reminded_of_advance_minutes_before_its_time(
+async def test_run_inserted_by_sql_sends_its_reminder_advance_minutes_early(
     minutes: int, schedules: ScheduleActions
 ) -> None:
     schedules.set_clock(NOON)
@@ -60,7 +60,7 @@ async def test_a_given_remind_at_is_kept(schedules: ScheduleActions) -> None:
     assert schedules.runs("remind_at") == [NOON - timedelta(minutes=5)]
 
 
-async def test_a_run_inserted_for_an_archived_schedule_is_not_reminded_of(schedules: ScheduleActions) -> None:
+async def test_run_inserted_for_an_archived_schedule_sends_no_reminder(schedules: ScheduleActions) -> None:
     schedule = await schedules.create()
     await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ARCHIVED)
     run = schedules.one(INSERT, schedule.id, "2026-11", NOON)
@@ -127,7 +127,7 @@ async def test_of_two_concurrent_ensure_run_calls_one_creates_the_run_and_both_r
 # REFERENCES scheduler.job_runs(id) ON DELETE CASCADE (D11) -------------------------------------------------------
 
 
-@pytest.mark.lawless  # by hand: no entry point deletes
+@pytest.mark.breaks_invariants  # by hand: no entry point deletes
 async def test_deleting_a_run_deletes_its_reminders_confirmations_and_key(schedules: ScheduleActions) -> None:
     schedules.set_clock(NOON)
     schedule = await schedules.create_with_expense(first_run_at=NOON)
@@ -146,7 +146,7 @@ async def test_deleting_a_run_deletes_its_reminders_confirmations_and_key(schedu
     assert schedules.count("expense.expenses") == 1  # a period is booked once
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 async def test_deleting_a_run_withdraws_its_unsent_message(schedules: ScheduleActions) -> None:
     schedules.set_clock(NOON)
     schedule = await schedules.create()
@@ -159,8 +159,8 @@ async def test_deleting_a_run_withdraws_its_unsent_message(schedules: ScheduleAc
     ]
 
 
-@pytest.mark.lawless
-async def test_deleting_a_schedule_deletes_its_runs_and_all_that_belongs_to_them(schedules: ScheduleActions) -> None:
+@pytest.mark.breaks_invariants
+async def test_deleting_a_schedule_deletes_its_runs_and_their_dependent_rows(schedules: ScheduleActions) -> None:
     schedules.set_clock(NOON)
     schedule = await schedules.create(first_run_at=NOON)
     run = schedules.one(INSERT, schedule.id, "2026-11", NOON)
@@ -171,14 +171,14 @@ async def test_deleting_a_schedule_deletes_its_runs_and_all_that_belongs_to_them
     assert [schedules.count(f"scheduler.{each}") for each in tables] == [0] * 6
 
 
-async def test_a_person_who_has_schedules_cannot_be_deleted(schedules: ScheduleActions) -> None:
+async def test_user_with_schedules_cannot_be_deleted(schedules: ScheduleActions) -> None:
     await schedules.create(rule=MONTHLY)
     with pytest.raises(psycopg.IntegrityError) as error:
         schedules.admin.execute('delete from "user".users')
     assert error.value.diag.constraint_name == "fk_jobs_users_user_id"
 
 
-async def test_runs_that_move_into_their_month_keep_key_and_reminders(schedules: ScheduleActions) -> None:
+async def test_runs_moved_to_their_month_partition_keep_key_and_reminders(schedules: ScheduleActions) -> None:
     schedule = await schedules.create()
     far = schedules.now() + timedelta(days=400)
     run = schedules.one(INSERT, schedule.id, "far", far)

@@ -113,7 +113,7 @@ async def test_beancount_accepts_the_export_and_has_the_balances_of_the_database
     assert {entry.date for entry in entries if isinstance(entry, Open)} == {datetime(2026, 1, 1).date()}  # noqa: DTZ001
 
 
-async def test_all_pages_are_from_one_snapshot(schedules: ScheduleActions) -> None:
+async def test_export_reads_all_pages_from_one_snapshot(schedules: ScheduleActions) -> None:
     book(schedules, rows=1500)
     total_before = schedules.one("select count(*) from expense.expenses")
     async with aclosing(expense_export.export_expenses(schedules.api, None, ExportFormat.CSV)) as pages:
@@ -134,7 +134,7 @@ def note_one(schedules: ScheduleActions, nth: int) -> None:
     )
 
 
-async def test_csv_round_trips_every_field_without_a_formula(schedules: ScheduleActions) -> None:
+async def test_csv_export_round_trips_and_contains_no_formula(schedules: ScheduleActions) -> None:
     book(schedules)
     text = await export(schedules, ExportFormat.CSV)
     assert text.count("\r\n") >= len(NASTY)
@@ -186,7 +186,7 @@ async def test_an_export_without_expenses_is_valid(schedules: ScheduleActions) -
         ("\N{PARTY POPPER}", "Expenses:Uncategorised"),
     ],
 )
-def test_a_category_becomes_an_account(category: str | None, account: str) -> None:
+def test_category_is_mapped_to_an_account_name(category: str | None, account: str) -> None:
     assert account_name(category) == account
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from duly.apps.scheduler.states import PLAN
 from duly.lease.operations import claim_expired_rows, quarantine_rows
-from tests.fast.lease.test_lease import LEASE, Admin, hold, look, put
-from tests.support.conformance.everywhere import *  # noqa: F403
+from tests.fast.lease.test_lease import LEASE, Admin, add_rows, claim_rows, read_column
+from tests.support.conformance.every_table import *  # noqa: F403
 from tests.support.conformance.fixtures import Clock, Connection
-from tests.support.conformance.noted import *  # noqa: F403
 from tests.support.conformance.tables import PLANS, Shape
+from tests.support.conformance.with_note import *  # noqa: F403
 
 
 @pytest.fixture
@@ -28,11 +28,11 @@ def alone(admin: Admin) -> None:
     admin.execute("alter table scheduler.job_plans alter job_id set default nextval('numbers')")
 
 
-async def test_a_plan_started_too_often_is_stuck_with_a_reason(
+async def test_plan_over_the_maximum_of_starts_is_stuck_with_a_reason(
     shape: Shape, connection: Connection, admin: Admin, clock: Clock
 ) -> None:
-    put(admin, shape, 2)
-    await hold(connection, shape)
+    add_rows(admin, shape, 2)
+    await claim_rows(connection, shape)
     for _ in range(2):
         clock.advance(LEASE + 1)
         await claim_expired_rows(connection, PLAN, "worker-1", lease_seconds=LEASE, max_starts=3)
@@ -41,4 +41,4 @@ async def test_a_plan_started_too_often_is_stuck_with_a_reason(
     (row,) = await quarantine_rows(connection, PLAN, max_starts=3)
     assert row["state"] == "stuck"
     assert row["last_error"].startswith("The worker died each time it planned this schedule.")
-    assert sorted(look(admin, shape, "starts")) == [0, 3]
+    assert sorted(read_column(admin, shape, "starts")) == [0, 3]

@@ -27,7 +27,7 @@ def test_every_language_has_every_key_with_the_same_placeholders() -> None:
         assert {key: placeholders(text) for key, text in texts.items()} == expected, language
 
 
-def test_every_answer_and_every_reason_has_its_texts() -> None:
+def test_every_action_and_closing_reason_has_its_texts() -> None:
     expected = {
         f"{part}.{action}" for part in ("receipt", "page.button", "page.confirm", "page.result") for action in Action
     }
@@ -48,7 +48,7 @@ def test_a_stored_reason_is_described_and_its_note_kept() -> None:
     assert describe_reason("by hand") == "by hand"
 
 
-def test_an_unsupported_language_is_english_and_an_unknown_key_an_error() -> None:
+def test_unsupported_language_falls_back_to_english_and_unknown_key_raises() -> None:
     assert translate("de", "reminder.due", at="10:00", zone="UTC") == "Due 10:00 (UTC)"
     with pytest.raises(KeyError):
         translate("en", "no.such.key")

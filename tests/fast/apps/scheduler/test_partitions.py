@@ -6,7 +6,7 @@ import pytest
 from tests.support.scheduler.actions import ScheduleActions
 
 
-async def test_rows_that_came_before_their_month_move_into_it(schedules: ScheduleActions) -> None:
+async def test_rows_inserted_before_their_partition_existed_are_moved_into_it(schedules: ScheduleActions) -> None:
     await schedules.create()
     schedules.admin.execute(
         "insert into scheduler.job_runs (job_id, period_key, scheduled_at, remind_at)"
@@ -21,7 +21,7 @@ async def test_rows_that_came_before_their_month_move_into_it(schedules: Schedul
     assert schedules.path(schedules.run_id()) == ["pending", "cancelled"]
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 async def test_writes_into_a_partition_are_guarded_and_logged_too(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:00:00+00:00")
     await schedules.create()
@@ -40,7 +40,7 @@ async def test_writes_into_a_partition_are_guarded_and_logged_too(schedules: Sch
     assert schedules.path(77) == ["pending", "skipped"]
 
 
-def test_bounds_are_utc_whatever_zone_the_session_has(database: str) -> None:
+def test_partition_bounds_are_utc_in_every_session_time_zone(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("set timezone = 'Asia/Shanghai'")
         connection.execute("select scheduler.make_partition('2032-05-01')")

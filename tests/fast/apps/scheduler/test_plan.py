@@ -58,7 +58,7 @@ def test_runs_missed_during_a_pause_send_no_reminder() -> None:
     assert [each.remind_at is None for each in result.firings] == [True, True, True, True, False]
 
 
-async def test_the_first_run_is_the_rules_first_firing_at_or_after_its_beginning(schedules: ScheduleActions) -> None:
+async def test_first_run_is_the_first_firing_at_or_after_first_run_at(schedules: ScheduleActions) -> None:
     schedules.set_clock(START)
     await schedules.create(first_run_at=datetime(2026, 11, 20, 10, tzinfo=UTC), rule=DAILY)
     await schedules.plan()
@@ -69,7 +69,7 @@ async def test_the_first_run_is_the_rules_first_firing_at_or_after_its_beginning
     assert schedules.runs("period_key", "status") == [("2026-11-20", "pending")]
 
 
-async def test_one_run_for_every_period_of_a_year(schedules: ScheduleActions) -> None:
+async def test_every_period_of_a_year_gets_one_run(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-12-31T23:00:00+00:00")
     await schedules.create(rule='{"every": "month", "day": 1, "at": "10:00", "tz": "Europe/Stockholm"}')
     for _ in range(40):
@@ -81,7 +81,7 @@ async def test_one_run_for_every_period_of_a_year(schedules: ScheduleActions) ->
     assert offsets == {"09:00", "08:00"}  # ten o'clock in Stockholm, winter and summer
 
 
-async def test_eight_planners_make_each_run_once(schedules: ScheduleActions) -> None:
+async def test_eight_concurrent_planners_create_each_run_once(schedules: ScheduleActions) -> None:
     schedules.set_clock(START)
     for nth in range(40):
         await schedules.create(rule=HOURLY, uid=f"user{nth % 5}")
@@ -105,7 +105,7 @@ async def test_eight_planners_make_each_run_once(schedules: ScheduleActions) -> 
     assert schedules.one("select count(distinct (job_id, period_key)) from scheduler.job_runs") == 40 * 31
 
 
-async def test_a_planner_whose_schedule_was_changed_writes_nothing(schedules: ScheduleActions) -> None:
+async def test_plan_of_a_schedule_changed_meanwhile_is_discarded(schedules: ScheduleActions) -> None:
     schedules.set_clock(START)
     schedule = await schedules.create(rule=DAILY)
     leases = await schedules.work.claim(schedules.worker, "planner", 10)
@@ -204,7 +204,7 @@ async def test_pausing_removes_runs_without_a_reminder_and_resuming_skips_the_mi
     ]
 
 
-async def test_runs_due_before_a_pause_have_that_reason(schedules: ScheduleActions) -> None:
+async def test_runs_due_before_a_pause_are_skipped_with_that_reason(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     schedule = await schedules.create(rule=HOURLY)  # not planned yet
     schedules.set_clock("2026-11-16T11:30:00+00:00")
@@ -281,7 +281,7 @@ async def test_a_manual_run_is_created_once_a_minute(schedules: ScheduleActions)
 # Requests -------------------------------------------------------------------------------------------------------------
 
 
-async def test_the_same_request_makes_one_schedule(schedules: ScheduleActions) -> None:
+async def test_repeated_request_creates_one_schedule(schedules: ScheduleActions) -> None:
     user = schedules.add_user()
     options = NewSchedule(name="Rent", rule=MONTHLY, first_run_at=schedules.now())
     first = await service.add_schedule(schedules.api, user, options, "key")

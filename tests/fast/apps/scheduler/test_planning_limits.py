@@ -54,7 +54,7 @@ def make_input(rule: str, now: datetime, not_before: datetime, **changes: object
 
 
 @pytest.mark.parametrize("catch_up", list(CatchUp))
-async def test_a_rule_of_every_minute_that_starts_long_ago_writes_no_more_rows_than_the_limit(
+async def test_minutely_rule_starting_years_ago_creates_at_most_the_limit_of_rows(
     catch_up: CatchUp, schedules: ScheduleActions
 ) -> None:
     schedules.set_clock("2026-11-16T09:00:30+00:00")
@@ -93,7 +93,7 @@ async def test_each_missed_period_of_a_range_is_listed(schedules: ScheduleAction
     assert first.reason is ClosingReason.TOO_MANY_LATER
 
 
-async def test_periods_missed_during_a_long_pause_are_a_range_with_that_reason(schedules: ScheduleActions) -> None:
+async def test_periods_missed_during_a_long_pause_are_stored_as_a_range(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     schedule = await schedules.create(rule="cron: 0 * * * *")
     await schedules.run_cycle()
@@ -105,7 +105,7 @@ async def test_periods_missed_during_a_long_pause_are_a_range_with_that_reason(s
     assert schedules.rows("select distinct reason from scheduler.missed_ranges") == [(ClosingReason.PAUSED,)]
 
 
-def test_a_range_before_the_pause_has_that_reason() -> None:
+def test_missed_ranges_are_split_at_the_pause_with_their_reasons() -> None:
     now = datetime(2026, 11, 16, 9, 30, tzinfo=UTC)
     schedule_input = make_input("cron: 0 * * * *", now, now - timedelta(days=100))
     paused_at, resumed_at = now - timedelta(days=60), now - timedelta(days=20)
@@ -143,7 +143,7 @@ def test_runs_and_ranges_together_cover_every_firing() -> None:
         assert len(named) > 0
 
 
-def test_a_week_ahead_of_every_minute_is_planned_in_parts() -> None:
+def test_week_of_a_minutely_rule_is_planned_in_parts() -> None:
     now = datetime(2026, 11, 16, 9, tzinfo=UTC)
     made = plan_runs(make_input(EVERY_MINUTE, now, now + timedelta(seconds=1), advance_minutes=10_080))
     assert len(made.firings) == MAX_AHEAD_RUNS
@@ -187,7 +187,7 @@ async def test_the_database_refuses_more_open_runs_of_a_schedule_than_the_limit(
         await service.fire_schedule(schedules.api, schedule.user_id, schedule.id)
 
 
-async def test_a_person_has_no_more_schedules_than_the_limit(schedules: ScheduleActions) -> None:
+async def test_schedules_per_user_are_limited(schedules: ScheduleActions) -> None:
     user = schedules.add_user()
     schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_USER])
     with pytest.raises(LimitReached, match=f"has {MAX_SCHEDULES_PER_USER} schedules"):
@@ -243,8 +243,8 @@ async def test_archiving_returns_after_one_batch_and_a_worker_cancels_the_rest(s
             [job],
         )
     await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ARCHIVED)
-    left = "select count(*) from scheduler.job_runs where status = 'pending' and job_id = %s"
-    assert schedules.one(left, schedule.id) == 1300 - 500
+    pending_count = "select count(*) from scheduler.job_runs where status = 'pending' and job_id = %s"
+    assert schedules.one(pending_count, schedule.id) == 1300 - 500
     # What is left is neither reminded of nor answered any more.
     (run,) = schedules.rows(
         "select min(id) from scheduler.job_runs where status = 'pending' and job_id = %s", schedule.id
@@ -253,7 +253,7 @@ async def test_archiving_returns_after_one_batch_and_a_worker_cancels_the_rest(s
         await schedules.answer(run)
     async with schedules.worker.transaction():
         assert await cancel_archived_runs(schedules.worker) == 500
-    assert schedules.one(left, schedule.id) == 300
+    assert schedules.one(pending_count, schedule.id) == 300
     await schedules.remind()
     assert schedules.one("select count(*) from duly.outbox where recipient = 'anna'") == 0
     assert isinstance(schedules.work, ScheduleWork)
@@ -261,12 +261,12 @@ async def test_archiving_returns_after_one_batch_and_a_worker_cancels_the_rest(s
     while more:
         async with schedules.worker.transaction():
             more = await schedules.work.run_unleased(schedules.worker)
-    assert schedules.one(left, schedule.id) == 0
+    assert schedules.one(pending_count, schedule.id) == 0
     reasons = schedules.rows("select distinct status, reason from scheduler.job_runs where job_id = %s", schedule.id)
     assert reasons == [(RunStatus.CANCELLED, "ARCHIVED")]
 
 
-def test_the_limits_of_the_database_are_those_of_the_code(schedules: ScheduleActions) -> None:
+def test_limits_of_the_database_equal_those_of_the_code(schedules: ScheduleActions) -> None:
     assert schedules.rows("select max_pending_runs, max_schedules, max_past_years from scheduler.limits()") == [
         (MAX_PENDING_RUNS, MAX_SCHEDULES_PER_USER, MAX_PAST_YEARS)
     ]

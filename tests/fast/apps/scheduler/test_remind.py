@@ -26,7 +26,7 @@ def reminders(schedules: ScheduleActions, *columns: str) -> list[Any]:
     return schedules.values(statement) if len(columns) == 1 else schedules.rows(statement)
 
 
-async def test_a_reminder_comes_when_it_is_due_and_not_before(schedules: ScheduleActions) -> None:
+async def test_reminder_is_sent_when_due_and_not_before(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     await schedules.create(rule=DAILY, advance_minutes=15, description="for the flat")
     await schedules.run_cycle()
@@ -135,7 +135,7 @@ async def test_no_reminder_is_sent_in_quiet_hours(schedules: ScheduleActions) ->
         (("22:00", "07:00"), "2026-10-24 23:00+02", "2026-10-25 07:00+01"),
     ],
 )
-def test_quiet_hours_end_in_the_persons_own_time(
+def test_quiet_hours_end_in_the_users_time_zone(
     quiet: tuple[str, str], at: str, until: str | None, schedules: ScheduleActions
 ) -> None:
     query = """select "user".after_quiet(%s::timestamptz, 'Europe/Stockholm', %s, %s)"""
@@ -143,7 +143,7 @@ def test_quiet_hours_end_in_the_persons_own_time(
     assert found == schedules.one("select %s::timestamptz", until or at)
 
 
-async def test_a_snoozed_run_is_reminded_of_again(schedules: ScheduleActions) -> None:
+async def test_snoozed_run_sends_another_reminder(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     await schedules.create(rule=MONTHLY.replace(" 1 ", " 16 "), first_run_at=TEN)
     await schedules.run_cycle()
@@ -166,7 +166,7 @@ async def test_a_snoozed_run_is_reminded_of_again(schedules: ScheduleActions) ->
     assert reminders(schedules, "status") == ["sent"] * 3
 
 
-async def test_an_answer_withdraws_the_message_that_waits(schedules: ScheduleActions) -> None:
+async def test_answer_withdraws_the_unsent_message(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     await schedules.create(rule=DAILY, first_run_at=TEN)
     await schedules.plan()
@@ -192,7 +192,7 @@ async def test_a_message_sent_after_the_answer_changes_nothing(schedules: Schedu
     assert schedules.one("select count(*) from scheduler.reminders") == 1
 
 
-async def test_a_snoozed_run_of_a_paused_schedule_is_reminded_of(schedules: ScheduleActions) -> None:
+async def test_snoozed_run_of_a_paused_schedule_sends_its_reminder(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     schedule = await schedules.create(rule=DAILY, first_run_at=TEN)
     await schedules.run_cycle()
@@ -206,7 +206,7 @@ async def test_a_snoozed_run_of_a_paused_schedule_is_reminded_of(schedules: Sche
 @pytest.mark.parametrize(
     ("language", "expected"), [("en", "Due "), ("zh", "计划时间"), ("sv", "Ska göras"), ("xx", "Due ")]
 )
-def test_a_reminder_is_in_the_persons_language(language: str, expected: str) -> None:
+def test_reminder_is_in_the_users_language(language: str, expected: str) -> None:
     run = DueRun(
         id=7,
         schedule_id=3,

@@ -21,7 +21,7 @@ from tests.fast.apps.ingest.test_backend import (
     B,
     Site,
     backend,
-    of_each_kind,
+    for_each_backend,
     our_roles,
     owners,
     site,
@@ -39,7 +39,7 @@ PROBLEMS_FOUND = 1
 
 
 @pytest.mark.parametrize("made_by", BACKENDS, ids=str)
-def test_the_script_runs_on_every_major_version_and_twice_is_once(
+def test_the_lease_script_runs_on_every_major_version_and_is_idempotent(
     made_by: Backend, server: str, worker_id: str, tmp_path: Path
 ) -> None:
     with site_on(server, worker_id, tmp_path) as site:
@@ -54,7 +54,7 @@ def test_the_script_runs_on_every_major_version_and_twice_is_once(
         assert site.rows("select state::text from HOME.capture_session") == [("done",)]
 
 
-def test_it_adds_to_another_schema_by_its_name(site: Site) -> None:
+def test_the_lease_script_migrates_a_schema_of_another_name(site: Site) -> None:
     site.schema = "rota"
     site.build(PLAIN)
     wrong = site.psql()
@@ -65,7 +65,7 @@ def test_it_adds_to_another_schema_by_its_name(site: Site) -> None:
     assert site.rows("select version from HOME.schedule_version") == [(1,)]
 
 
-def test_a_worker_without_it_says_what_to_run(site: Site) -> None:
+def test_a_worker_on_a_backend_without_the_lease_script_names_the_script(site: Site) -> None:
     site.build(OWNERS)
     site.wait()
     refused = site.main()
@@ -77,7 +77,7 @@ def test_a_worker_without_it_says_what_to_run(site: Site) -> None:
 # A worker -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_capture_is_written_down(backend: Site) -> None:
+def test_a_capture_is_written_to_the_tables_of_a_backend(backend: Site) -> None:
     key = backend.capture()
     assert backend.rows("select id, state::text, error, locked_at, locked_by from HOME.capture_session") == [
         (key, "done", None, None, None)
@@ -92,7 +92,7 @@ def test_a_capture_is_written_down(backend: Site) -> None:
     assert (again.returncode, "nothing to do" in again.stdout) == (0, True)
 
 
-def test_a_day_that_goes_there_and_back_and_there_again_has_every_change(backend: Site) -> None:
+def test_a_day_that_changes_back_and_forth_has_every_change_in_a_backend(backend: Site) -> None:
     backend.add_leases("-v", "event_key=replace")
     for day in (A, B, A, B, B):
         backend.capture(day)
@@ -105,7 +105,7 @@ def test_a_day_that_goes_there_and_back_and_there_again_has_every_change(backend
 
 
 @pytest.mark.parametrize("backend", [OWNERS, PLAIN, CONTRACT], ids=str, indirect=True)
-def test_the_endless_worker_claims_what_is_complete(backend: Site) -> None:
+def test_the_polling_worker_claims_complete_sessions_of_a_backend(backend: Site) -> None:
     """A session that the owner closed; or, where nobody closes, one whose last image is idle."""
     key = backend.wait()
     if backend.backend is not OWNERS:
@@ -121,12 +121,12 @@ def test_the_endless_worker_claims_what_is_complete(backend: Site) -> None:
     with Program([*PYTHON, "-m", "duly", "worker", "--only", "ingest"], environment=environment) as worker:
         while not ("worker.iteration.end" in (line := worker.line()) and json.loads(line)["sessions"]):
             pass
-        assert worker.finish(signal.SIGTERM) == 0, worker.said()
+        assert worker.finish(signal.SIGTERM) == 0, worker.stderr_text()
     assert backend.rows("select id, state::text from HOME.capture_session") == [(key, "done")]
     assert backend.rows("select current_version from HOME.day_schedule") == [(1,)]
 
 
-def test_what_cannot_be_read_fails_by_the_owners_rules(owners: Site) -> None:
+def test_an_unreadable_capture_fails_within_the_constraints_of_the_backend(owners: Site) -> None:
     owners.wait()
     done = owners.main({"schedule_date": "never"})
     assert done.returncode == SESSION_FAILED
@@ -136,13 +136,13 @@ def test_what_cannot_be_read_fails_by_the_owners_rules(owners: Site) -> None:
     assert owners.one("select count(*) from HOME.schedule_version") == 0
 
 
-def test_a_session_that_is_still_open_is_left_alone(owners: Site) -> None:
+def test_an_open_session_of_a_backend_is_not_claimed(owners: Site) -> None:
     owners.owner.execute("insert into schedule_ingest.capture_session (user_id) values (42)")
     assert owners.main().returncode == 0
     assert owners.rows("select state::text, starts from HOME.capture_session") == [("open", 0)]
 
 
-def test_a_state_that_the_owner_does_not_know_is_refused_by_its_setting(site: Site) -> None:
+def test_a_state_unknown_to_the_backend_is_refused_naming_its_setting(site: Site) -> None:
     site.build(PLAIN)
     site.add_leases()
     refused = site.main(PENDING_STATE="closed")
@@ -150,12 +150,12 @@ def test_a_state_that_the_owner_does_not_know_is_refused_by_its_setting(site: Si
     assert "PENDING_STATE=closed: capture_session has the states pending, processing, done, failed" in refused.stderr
 
 
-@of_each_kind
+@for_each_backend
 @pytest.mark.parametrize(
-    ("locked_at", "is_taken"),
+    ("locked_at", "is_claimed"),
     [("null", True), ("now() - interval '301 s'", True), ("now() - interval '290 s'", False)],
 )
-def test_an_expired_session_of_another_worker_is_claimed(backend: Site, locked_at: str, is_taken: bool) -> None:
+def test_an_expired_session_of_another_worker_is_claimed(backend: Site, locked_at: str, is_claimed: bool) -> None:
     """A worker that knows nothing of ours writes its name and the time, if that; the length of its lease is ours."""
     backend.wait()
     backend.owner.execute(
@@ -163,10 +163,10 @@ def test_an_expired_session_of_another_worker_is_claimed(backend: Site, locked_a
         f" locked_at = {locked_at}".encode()
     )
     assert backend.main(LEASE_TIMEOUT_SECONDS="300").returncode == 0
-    assert backend.one("select state::text from HOME.capture_session") == ("done" if is_taken else "processing")
+    assert backend.one("select state::text from HOME.capture_session") == ("done" if is_claimed else "processing")
 
 
-def test_a_session_that_kills_its_worker_ends_as_failed(owners: Site) -> None:
+def test_a_session_that_was_started_too_often_fails(owners: Site) -> None:
     owners.wait()
     owners.owner.execute(
         "update schedule_ingest.capture_session set state = 'processing', locked_by = 'worker-1', starts = 5,"
@@ -192,7 +192,7 @@ def contracts(site: Site) -> Site:
     return site
 
 
-def test_a_missing_right_ends_one_cycle_at_once_with_the_grant_and_claims_nothing(contracts: Site) -> None:
+def test_main_without_a_privilege_prints_the_grant_and_claims_nothing(contracts: Site) -> None:
     contracts.owner.execute(SNAPSHOTS.format(contracts.worker).encode())
     contracts.wait()
     refused = contracts.main()
@@ -204,7 +204,7 @@ def test_a_missing_right_ends_one_cycle_at_once_with_the_grant_and_claims_nothin
     assert contracts.main().returncode == 0
 
 
-def test_a_privilege_that_only_the_owners_trigger_lacks_releases_the_session(contracts: Site) -> None:
+def test_a_privilege_missing_in_a_trigger_of_the_backend_releases_the_session(contracts: Site) -> None:
     contracts.owner.execute(POINTERS.format(contracts.worker).encode())
     key = contracts.wait()
     refused = contracts.main()
@@ -219,7 +219,7 @@ def test_a_privilege_that_only_the_owners_trigger_lacks_releases_the_session(con
     assert contracts.rows("select state::text from HOME.capture_session") == [("done",)]
 
 
-def test_without_a_right_to_the_clock_it_names_the_grants(site: Site) -> None:
+def test_a_worker_without_rights_to_schema_duly_names_the_grants(site: Site) -> None:
     site.build(CONTRACT)
     grants = site.add_leases()
     site.revoke([grant.removesuffix(";") for grant in grants if "duly" in grant])
@@ -234,7 +234,9 @@ def test_without_a_right_to_the_clock_it_names_the_grants(site: Site) -> None:
     [(SNAPSHOTS, SNAPSHOTS_GRANT), (POINTERS, "permission denied for table day_schedule")],
     ids=["seen at the start", "met while it works"],
 )
-def test_the_endless_worker_releases_logs_the_grant_once_and_waits(revoked: str, named: str, contracts: Site) -> None:
+def test_the_polling_worker_without_a_privilege_releases_logs_the_grant_once_and_waits(
+    revoked: str, named: str, contracts: Site
+) -> None:
     contracts.owner.execute(revoked.format(contracts.worker).encode())
     key = contracts.wait()
     contracts.owner.execute("update schedule_ingest.capture_session set closed_at = now()")
@@ -248,11 +250,11 @@ def test_the_endless_worker_releases_logs_the_grant_once_and_waits(revoked: str,
         worker.process.send_signal(signal.SIGTERM)
         while "worker.stopped" not in (line := worker.line()):
             assert "ingest.claims_paused" not in line
-        assert worker.finish() == 0, worker.said()
+        assert worker.finish() == 0, worker.stderr_text()
     assert contracts.rows("select id, starts, error from HOME.capture_session") == [(key, 0, None)]
 
 
-def test_a_misspelt_schema_is_named_with_its_setting(contracts: Site) -> None:
+def test_a_misspelt_schema_is_refused_naming_its_setting(contracts: Site) -> None:
     contracts.wait()
     refused = contracts.main(DB_SCHEMA="schedule_ingets")
     assert refused.returncode == 1
@@ -260,7 +262,7 @@ def test_a_misspelt_schema_is_named_with_its_setting(contracts: Site) -> None:
     assert "this database has one in schedule_ingest: set DB_SCHEMA to that" in refused.stderr
 
 
-def test_a_backend_of_phase_3_is_worked_on_by_main(site: Site) -> None:
+def test_main_processes_a_session_of_a_phase_3_backend(site: Site) -> None:
     site.build(PHASE_3)
     site.add_leases()
     key = site.wait()
@@ -304,10 +306,10 @@ def test_verify_compares_a_backends_tables_with_the_contract(made_by: Backend, s
     assert [each for each in answer["offences"] if each["kind"] == "broken"] == []
     unasked = {each["invariant"] for each in answer["offences"]}
     assert unasked >= NOT_ASKED if made_by is PHASE_3 else unasked == NOT_ASKED
-    told = site.duly("verify", **settings)
-    assert told.returncode == 0
-    assert "contracts ingest (a backend's tables)" in told.stdout
-    assert "0 differences, 0 offences" in told.stdout
+    printed = site.duly("verify", **settings)
+    assert printed.returncode == 0
+    assert "contracts ingest (a backend's tables)" in printed.stdout
+    assert "0 differences, 0 offences" in printed.stdout
 
 
 @pytest.mark.parametrize(
@@ -358,13 +360,13 @@ def test_verify_names_a_column_that_no_worker_fills(contracts: Site) -> None:
     ]
 
 
-def test_verify_knows_that_the_owners_key_loses_a_change(contracts: Site) -> None:
+def test_verify_accepts_the_change_lost_by_the_unique_key_of_a_backend(contracts: Site) -> None:
     for day in (A, B, A, B):
         contracts.capture(day)
     assert contracts.duly("verify", "--contract", "ingest").returncode == 0
 
 
-def test_verify_finds_what_is_broken_there(owners: Site) -> None:
+def test_verify_finds_violations_in_the_tables_of_a_backend(owners: Site) -> None:
     owners.add_leases("-v", "event_key=replace")
     owners.capture()
     owners.owner.execute("delete from schedule_ingest.schedule_event")
@@ -374,7 +376,7 @@ def test_verify_finds_what_is_broken_there(owners: Site) -> None:
     assert broken == {"events_rebuild_their_day", "events_of_a_day_are_counted", "notifications_are_about_events"}
 
 
-def test_verify_works_before_the_script_has_run(site: Site) -> None:
+def test_verify_works_before_the_lease_script_has_run(site: Site) -> None:
     site.build(OWNERS)
     found = site.duly("verify", "--contract", "ingest", "--json", PENDING_STATE="closed")
     assert found.returncode == PROBLEMS_FOUND, found.stderr
@@ -386,7 +388,7 @@ def test_verify_works_before_the_script_has_run(site: Site) -> None:
 
 
 @pytest.mark.parametrize("made_by", [CONTRACT, PHASE_3], ids=str)
-def test_the_doctor_finds_a_backends_database_well(made_by: Backend, site: Site) -> None:
+def test_doctor_finds_no_problem_in_the_database_of_a_backend(made_by: Backend, site: Site) -> None:
     site.build(made_by)
     site.add_leases()
     site.capture()
@@ -398,7 +400,7 @@ def test_the_doctor_finds_a_backends_database_well(made_by: Backend, site: Site)
         assert findings[check]["verdict"] == "ok", findings[check]
 
 
-def test_the_doctor_names_the_grant_that_a_worker_lacks(contracts: Site) -> None:
+def test_doctor_names_the_grant_that_a_worker_lacks(contracts: Site) -> None:
     contracts.owner.execute(SNAPSHOTS.format(contracts.worker).encode())
     examined = contracts.duly("doctor", "--json", DATABASE_URL=contracts.worker_dsn)
     assert examined.returncode == PROBLEMS_FOUND
@@ -411,7 +413,7 @@ WITHOUT_INGEST = tuple(each for each in newest_revisions() if not each.startswit
 # Migrating afterwards -------------------------------------------------------------------------------------------------
 
 
-@of_each_kind
+@for_each_backend
 def test_duly_can_be_migrated_beside_the_backend(backend: Site, worker_id: str) -> None:
     backend.capture()
     before = fingerprint(backend.owner, (backend.schema,))
@@ -436,7 +438,7 @@ def test_duly_can_be_migrated_beside_the_backend(backend: Site, worker_id: str) 
 
 
 @pytest.mark.parametrize("is_migrated", [False, True], ids=["beside the small schema", "beside duly"])
-def test_a_login_whose_grants_come_late_works_too(
+def test_a_login_that_got_the_printed_grants_later_can_work(
     is_migrated: bool, contracts: Site, server: str, worker_id: str
 ) -> None:
     """The grants that were printed are enough, whoever made the schema `duly` meanwhile."""
@@ -459,9 +461,7 @@ def test_a_login_whose_grants_come_late_works_too(
             admin.execute(f"drop role {late}".encode())
 
 
-def test_a_schema_that_is_open_to_everybody_does_not_make_a_login_take_our_role(
-    contracts: Site, worker_id: str
-) -> None:
+def test_a_login_on_a_public_schema_does_not_switch_to_the_worker_role(contracts: Site, worker_id: str) -> None:
     contracts.owner.execute("grant usage on schema schedule_ingest to public")
     names = Names(*our_roles(worker_id))
     migrate(contracts.owner_dsn, names)
@@ -470,7 +470,9 @@ def test_a_schema_that_is_open_to_everybody_does_not_make_a_login_take_our_role(
     assert done.returncode == 0, done.stderr
 
 
-def test_an_owner_who_works_goes_on_when_another_migrates(contracts: Site, server: str, worker_id: str) -> None:
+def test_a_worker_logged_in_as_owner_keeps_working_after_a_migration(
+    contracts: Site, server: str, worker_id: str
+) -> None:
     contracts.worker_dsn = contracts.owner_dsn
     contracts.capture()
     names = Names(*our_roles(worker_id))

@@ -12,5 +12,5 @@ from tests.support.ingest.strategies import days, wild_days
 
 @settings(max_examples=300)
 @given(days | wild_days, st.integers())
-def test_noise_makes_no_other_day(day: dict[str, Any], seed: int) -> None:
+def test_noise_does_not_change_the_canonical_day(day: dict[str, Any], seed: int) -> None:
     assert canonicalize(add_noise(day, seed)) == canonicalize(day)

@@ -18,7 +18,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-def test_a_value_read_back_from_jsonb_has_the_digest_it_had(database: str) -> None:
+def test_a_value_keeps_its_digest_through_jsonb(database: str) -> None:
     with psycopg.connect(database) as connection:
 
         @settings(deadline=None, max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -30,8 +30,8 @@ ROLES = "select rolname from pg_roles where rolname !~ '^pg_' order by rolname"
 @pytest.fixture(scope="module")
 def bare_server() -> Generator[str, None, None]:
     """A server of our own, on which no role of duly's was ever made."""
-    place = Path("/tmp") / f"duly-tests-{uuid4().hex}"
-    with shared_directory(place) as directory, open_server(directory) as server:
+    server_directory = Path("/tmp") / f"duly-tests-{uuid4().hex}"
+    with shared_directory(server_directory) as directory, open_server(directory) as server:
         yield server
 
 
@@ -53,7 +53,7 @@ def left_behind(dsn: str) -> list[list[str]]:
     [(CONTRACT, {}), (OWNERS, {"DB_SCHEMA": "rota", "PENDING_STATE": "closed"})],
     ids=["the contract's", "in another schema, with other states"],
 )
-def test_it_passes_on_a_backends_tables_and_leaves_no_schema_and_no_role(
+def test_the_contract_command_passes_on_backend_tables_and_removes_its_schema_and_role(
     backend: Backend, settings: dict[str, str], bare_server: str
 ) -> None:
     dsn = create_database(bare_server, f"my_test_{uuid4().hex[:8]}")
@@ -70,7 +70,7 @@ def test_it_passes_on_a_backends_tables_and_leaves_no_schema_and_no_role(
     assert left_behind(dsn) == before
 
 
-def test_it_passes_on_an_empty_database_and_leaves_it_empty(bare_server: str) -> None:
+def test_the_contract_command_passes_on_an_empty_database_and_leaves_it_empty(bare_server: str) -> None:
     dsn = create_database(bare_server, f"empty_test_{uuid4().hex[:8]}")
     before = left_behind(dsn)
     answer = run(dsn)
@@ -79,7 +79,7 @@ def test_it_passes_on_an_empty_database_and_leaves_it_empty(bare_server: str) ->
     assert left_behind(dsn) == before
 
 
-def test_before_the_lease_migration_it_says_what_to_run(bare_server: str) -> None:
+def test_the_contract_command_names_the_missing_lease_migration(bare_server: str) -> None:
     dsn = create_database(bare_server, f"early_test_{uuid4().hex[:8]}")
     with psycopg.connect(dsn, autocommit=True) as owner:
         owner.execute(CONTRACT.schema_sql("schedule_ingest").encode())

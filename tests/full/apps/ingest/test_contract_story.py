@@ -56,9 +56,9 @@ class ContractRun:
         (state,) = self.query(f"select state from schedule_ingest.capture_session where id = '{key}'")
         return state
 
-    def count_rows(self, what: str) -> int:
+    def count_rows(self, table: str) -> int:
         """Count rows."""
-        (number,) = self.query(f"select count(*) from {what}")
+        (number,) = self.query(f"select count(*) from {table}")
         return int(number)
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -90,7 +90,7 @@ def contract_run(database: str, tmp_path: Path) -> ContractRun:
 # How To Test ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_contracts_how_to_test_from_one_to_five(contract_run: ContractRun) -> None:
+def test_the_how_to_test_steps_of_the_contract_pass(contract_run: ContractRun) -> None:
     # 1. Ensure at least one session is claimable.
     pending = contract_run.add()
 
@@ -133,8 +133,10 @@ def test_the_contracts_how_to_test_from_one_to_five(contract_run: ContractRun) -
         "shift_added",
         "shift_time_changed",
     ]
-    told = "select message from schedule_ingest.schedule_notification where status = 'pending' order by created_at"
-    assert contract_run.query(told) == [
+    messages_query = (
+        "select message from schedule_ingest.schedule_notification where status = 'pending' order by created_at"
+    )
+    assert contract_run.query(messages_query) == [
         "New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Cleaning, Billdal.",
         "The 10:00 shift on 2026-02-10 now starts at 11:00.",
     ]
@@ -145,7 +147,7 @@ def test_the_contracts_how_to_test_from_one_to_five(contract_run: ContractRun) -
     assert contract_run.query("select source_session_id from schedule_ingest.day_snapshot") == [third]
 
 
-def test_a_stale_session_is_taken_over_after_the_pending_ones(contract_run: ContractRun) -> None:
+def test_an_expired_session_is_claimed_after_the_pending_ones(contract_run: ContractRun) -> None:
     stale, fresh = contract_run.add(), contract_run.add()
     contract_run.query(STALE.format("301 seconds", stale))
     contract_run.work()
@@ -157,7 +159,7 @@ def test_a_stale_session_is_taken_over_after_the_pending_ones(contract_run: Cont
     ) == ["|"]
 
 
-def test_one_cycle_is_one_session(contract_run: ContractRun) -> None:
+def test_one_cycle_processes_one_session(contract_run: ContractRun) -> None:
     keys = [contract_run.add() for _ in range(3)]
     contract_run.work()
     assert [contract_run.state(key) for key in keys] == ["done", "pending", "pending"]
@@ -167,7 +169,7 @@ def test_one_cycle_is_one_session(contract_run: ContractRun) -> None:
 
 
 @pytest.mark.parametrize("command", [MAIN, WORKER], ids=["main.py", "duly worker"])
-def test_it_ends_with_0_whatever_came_of_the_session(command: tuple[str, ...], contract_run: ContractRun) -> None:
+def test_main_exits_with_0_for_every_outcome_of_a_session(command: tuple[str, ...], contract_run: ContractRun) -> None:
     nothing = "nothing to do" if command is MAIN else "0 rows in this cycle"
     assert f"duly: {nothing}" in contract_run.work(*command)
     good = contract_run.add()
@@ -178,9 +180,9 @@ def test_it_ends_with_0_whatever_came_of_the_session(command: tuple[str, ...], c
     assert f"duly: session {same}: 2026-02-10 unchanged, still version 1" in contract_run.work(*command)
     contract_run.fixture.write_text("[]")
     bad = contract_run.add()
-    said = contract_run.work(*command)
-    assert '"event":"session.failed"' in said
-    assert f"duly: session {bad}: failed: {contract_run.fixture.name}: must hold an object" in said
+    output = contract_run.work(*command)
+    assert '"event":"session.failed"' in output
+    assert f"duly: session {bad}: failed: {contract_run.fixture.name}: must hold an object" in output
     assert contract_run.state(bad) == "failed"
     (error,) = contract_run.query(f"select error from schedule_ingest.capture_session where id = '{bad}'")
     assert error.endswith("must hold an object with schedule_date and entries")
@@ -198,7 +200,7 @@ def busy_main(contract_run: ContractRun) -> Program:
     return program
 
 
-def test_it_ends_with_1_and_says_so_when_its_lease_was_lost(contract_run: ContractRun) -> None:
+def test_main_exits_with_1_and_reports_a_lost_lease(contract_run: ContractRun) -> None:
     key = contract_run.add()
     with busy_main(contract_run) as program:
         contract_run.query(
@@ -206,36 +208,36 @@ def test_it_ends_with_1_and_says_so_when_its_lease_was_lost(contract_run: Contra
             " locked_at = null, locked_by = null, lease_seconds = null"
         )
         assert program.finish() == 1
-        assert f"duly: session {key}: lease lost" in program.said()
+        assert f"duly: session {key}: lease lost" in program.stderr_text()
     assert contract_run.count_rows("schedule_ingest.schedule_version") == 0
 
 
-def test_it_ends_with_1_and_says_so_when_it_released_its_session(contract_run: ContractRun) -> None:
+def test_main_exits_with_1_and_reports_a_released_session(contract_run: ContractRun) -> None:
     key = contract_run.add()
     with busy_main(contract_run) as program:
         program.process.send_signal(signal.SIGTERM)
         while "stopping" not in program.line():
             pass
         assert program.finish(signal.SIGTERM) == 1
-        assert f"duly: session {key}: released" in program.said()
+        assert f"duly: session {key}: released" in program.stderr_text()
     assert "version 1 written" in contract_run.work()  # at once
 
 
 # The fixture ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_sample_is_found_from_whatever_directory(contract_run: ContractRun, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
+def test_main_finds_the_sample_fixture_from_any_directory(contract_run: ContractRun, tmp_path: Path) -> None:
+    other_directory = tmp_path / "elsewhere"
+    other_directory.mkdir()
     key = contract_run.add()
     environment = plain_environment(DATABASE_URL=contract_run.dsn)
-    answer = subprocess.run(MAIN, env=environment, cwd=elsewhere, capture_output=True, text=True, timeout=60)
+    answer = subprocess.run(MAIN, env=environment, cwd=other_directory, capture_output=True, text=True, timeout=60)
     assert (answer.returncode, contract_run.state(key)) == (0, "done"), answer.stderr
     assert contract_run.query("select schedule_date from schedule_ingest.schedule_version") == ["2026-02-10"]
 
 
 @pytest.mark.parametrize("command", [MAIN, WORKER], ids=["main.py", "duly worker"])
-def test_a_path_that_is_not_there_is_refused_by_its_setting_before_anything_is_claimed(
+def test_a_missing_fixture_path_is_refused_naming_its_setting_before_claiming(
     command: tuple[str, ...], contract_run: ContractRun
 ) -> None:
     key = contract_run.add()
@@ -247,7 +249,7 @@ def test_a_path_that_is_not_there_is_refused_by_its_setting_before_anything_is_c
     assert contract_run.state(key) == "done"
 
 
-def test_a_file_that_goes_while_a_worker_waits_fails_no_session(contract_run: ContractRun) -> None:
+def test_a_fixture_removed_while_a_worker_runs_fails_no_session(contract_run: ContractRun) -> None:
     """The endless worker releases its session, and claims it again when the file is there."""
     key = contract_run.add()
     contract_run.query("update schedule_ingest.capture_session set closed_at = now()")
@@ -269,7 +271,7 @@ def test_a_file_that_goes_while_a_worker_waits_fails_no_session(contract_run: Co
     assert contract_run.state(key) == "done"
 
 
-def test_without_a_database_it_refuses_and_names_the_three_variables(contract_run: ContractRun) -> None:
+def test_main_without_a_database_address_names_the_three_variables(contract_run: ContractRun) -> None:
     answer = contract_run.run(DATABASE_URL="")
     assert answer.returncode == 1
     environment = plain_environment()
@@ -282,7 +284,7 @@ def test_without_a_database_it_refuses_and_names_the_three_variables(contract_ru
 
 
 @pytest.mark.parametrize(
-    ("environment", "words"),
+    ("environment", "message"),
     [
         ({"LEASE_HEARTBEAT_SECONDS": "100"}, "LEASE_HEARTBEAT_SECONDS"),
         ({"LEASE_TIMEOUT_SECONDS": "soon"}, "LEASE_TIMEOUT_SECONDS"),
@@ -298,11 +300,13 @@ def test_without_a_database_it_refuses_and_names_the_three_variables(contract_ru
     ],
     ids=["beat", "timeout", "schema", "pending", "processing", "done", "failed", "away"],
 )
-def test_it_ends_with_1_when_it_cannot_work(environment: dict[str, str], words: str, contract_run: ContractRun) -> None:
+def test_main_exits_with_1_when_it_cannot_work(
+    environment: dict[str, str], message: str, contract_run: ContractRun
+) -> None:
     key = contract_run.add()
     answer = contract_run.run(**environment)
     assert answer.returncode == 1
-    assert words in answer.stderr
+    assert message in answer.stderr
     assert "Traceback" not in answer.stderr
     assert contract_run.state(key) == "pending"
 
@@ -310,7 +314,7 @@ def test_it_ends_with_1_when_it_cannot_work(environment: dict[str, str], words: 
 # The variables --------------------------------------------------------------------------------------------------------
 
 
-def test_the_defaults_are_the_contracts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_settings_match_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DB_SCHEMA", "FIXTURE_PAYLOAD_PATH", "LEASE_TIMEOUT_SECONDS", "LEASE_HEARTBEAT_SECONDS"):
         monkeypatch.delenv(name, raising=False)
     settings = load_settings()
@@ -325,7 +329,7 @@ def test_the_defaults_are_the_contracts(monkeypatch: pytest.MonkeyPatch) -> None
     assert (settings.done_state, settings.failed_state) == ("done", "failed")
 
 
-def test_of_three_addresses_the_first_that_is_set_counts(contract_run: ContractRun) -> None:
+def test_main_uses_the_first_database_variable_that_is_set(contract_run: ContractRun) -> None:
     first, second, third = DATABASE_VARIABLES
     for environment in (
         {first: contract_run.dsn, second: NOWHERE, third: NOWHERE},
@@ -391,7 +395,7 @@ def test_the_names_of_the_four_states_come_from_their_settings(server: str, tmp_
         columns = "(id, user_id, state, created_at)"
         add = f"insert into schedule_ingest.capture_session {columns} values ('{{}}', 42, '{{}}', now())"
         good, stale, bad = (str(uuid4()) for _ in range(3))
-        states = {f"{name.upper()}_STATE": word for name, word in RENAMED.items()}
+        states = {f"{name.upper()}_STATE": state_name for name, state_name in RENAMED.items()}
         contract_run.query(add.format(good, "closed"))
         contract_run.work(**states)
         contract_run.query(add.format(stale, "closed"))

@@ -16,7 +16,7 @@ from duly.apps.ingest.diff import replay
 from duly.apps.ingest.shift import shift_from_json
 from duly.crashpoint import KILLED
 from duly.db.migrations import Names
-from tests.support.capture_worker import EXITED, TUNING, CaptureWorkerPool, Way, users
+from tests.support.capture_worker import EXITED, TUNING, CaptureWorkerPool, ReadingMode, users
 from tests.support.ingest.actions import TOO_MANY_STARTS, Admin, CaptureActions
 from tests.support.ingest.strategies import payload
 
@@ -26,7 +26,7 @@ OPEN = """
 insert into schedule_ingest.capture_session (user_id, closed_at)
 select given.user_id, duly.clock() from unnest(%s::bigint[]) as given (user_id)
 """
-GIVE = """
+ADD_SESSIONS = """
 insert into schedule_ingest.capture_session (user_id, payload, given_at, closed_at)
 select g.user_id, g.payload, duly.clock(), duly.clock()
 from unnest(%s::bigint[], %s::jsonb[]) with ordinality as g (user_id, payload, nth)
@@ -40,34 +40,34 @@ def dsn(admin: Admin) -> str:
     return make_conninfo(admin.info.dsn, user=Names().worker)
 
 
-def bring(captures: CaptureActions, people: Sequence[int]) -> None:
+def create_sessions(captures: CaptureActions, people: Sequence[int]) -> None:
     """A complete session of each of these people, which a reader must look at."""
     captures.admin.execute(OPEN, [list(people)])
 
 
-def give(captures: CaptureActions, days: Sequence[tuple[int, dict[str, Any]]]) -> None:
+def add_sessions(captures: CaptureActions, days: Sequence[tuple[int, dict[str, Any]]]) -> None:
     """Sessions that were given as data, in this order."""
     texts = [orjson.dumps(day).decode() for _, day in days]
-    captures.admin.execute(GIVE, [[user for user, _ in days], texts])
+    captures.admin.execute(ADD_SESSIONS, [[user for user, _ in days], texts])
 
 
-def look(captures: CaptureActions) -> dict[int, tuple[str, int, str | None]]:
+def read_sessions(captures: CaptureActions) -> dict[int, tuple[str, int, str | None]]:
     """State, starts and error of every person's only session."""
-    asked = "select user_id, state::text, starts, error from schedule_ingest.capture_session"
-    return {user: (state, starts, error) for user, state, starts, error in captures.rows(asked)}
+    query = "select user_id, state::text, starts, error from schedule_ingest.capture_session"
+    return {user: (state, starts, error) for user, state, starts, error in captures.rows(query)}
 
 
 def are_over(captures: CaptureActions) -> bool:
     """Has every session ended?"""
-    asked = "select count(*) from schedule_ingest.capture_session where state in ('pending', 'processing')"
-    return captures.one(asked) == 0
+    query = "select count(*) from schedule_ingest.capture_session where state in ('pending', 'processing')"
+    return captures.one(query) == 0
 
 
 def wait_until(captures: CaptureActions, condition: Callable[[], bool]) -> None:
     """Wait for something in the database."""
     deadline = time.monotonic() + SECONDS
     while not condition():
-        assert time.monotonic() < deadline, look(captures)
+        assert time.monotonic() < deadline, read_sessions(captures)
         captures.admin.execute("select pg_sleep(0.02)")
 
 
@@ -119,26 +119,32 @@ def check_days(captures: CaptureActions) -> None:
 
 def check_messages(captures: CaptureActions) -> None:
     """Every event is told in one message, and every message is of events that there are."""
-    told = captures.values("select jsonb_array_elements_text(event_ids) from schedule_ingest.schedule_notification")
-    assert Counter(told) == Counter(map(str, captures.values("select event_id from schedule_ingest.schedule_event")))
+    event_ids = captures.values(
+        "select jsonb_array_elements_text(event_ids) from schedule_ingest.schedule_notification"
+    )
+    assert Counter(event_ids) == Counter(
+        map(str, captures.values("select event_id from schedule_ingest.schedule_event"))
+    )
 
 
 # Poison ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", [Way.EXIT, Way.LOOP, Way.BLOCK], ids=lambda way: way.name.lower())
+@pytest.mark.parametrize(
+    "mode", [ReadingMode.EXIT, ReadingMode.LOOP, ReadingMode.BLOCK], ids=lambda mode: mode.name.lower()
+)
 def test_a_poison_session_is_started_five_times_and_fails_no_other(
-    way: Way, captures: CaptureActions, dsn: str
+    mode: ReadingMode, captures: CaptureActions, dsn: str
 ) -> None:
     """Nor do those fail that were in the same hands every time: they were started as often as it was."""
-    neighbours = users(Way.PAUSE, 12)
-    poison = way * 1000
-    bring(captures, [*neighbours[:6], poison, *neighbours[6:]])
+    neighbours = users(ReadingMode.PAUSE, 12)
+    poison = mode * 1000
+    create_sessions(captures, [*neighbours[:6], poison, *neighbours[6:]])
     with CaptureWorkerPool(dsn) as pool:
         for _ in range(MAX_STARTS):
             pid = pool.start()
-            pool.wait_for_line(pid, way.name)
-            if way is Way.EXIT:
+            pool.wait_for_line(pid, mode.name)
+            if mode is ReadingMode.EXIT:
                 assert pool.exit_status(pid) == EXITED
             else:
                 pool.kill(pid)  # as whoever asks for its health does
@@ -146,8 +152,8 @@ def test_a_poison_session_is_started_five_times_and_fails_no_other(
         pid = pool.start()
         wait_until(captures, lambda: are_over(captures))
         pool.stop(pid)
-        assert way.name not in {words.split()[0] for _, words in pool.unread}
-    sessions = look(captures)
+        assert mode.name not in {text.split()[0] for _, text in pool.unread}
+    sessions = read_sessions(captures)
     assert sessions.pop(poison) == ("failed", MAX_STARTS, TOO_MANY_STARTS)
     assert {(state, error) for state, _, error in sessions.values()} == {("done", None)}
     assert max(starts for _, starts, _ in sessions.values()) <= MAX_STARTS
@@ -155,37 +161,37 @@ def test_a_poison_session_is_started_five_times_and_fails_no_other(
 
 
 def test_a_reader_that_hangs_times_out_and_delays_no_other(captures: CaptureActions, dsn: str) -> None:
-    hanging, others = users(Way.HANG, 2), users(Way.SAY, 30)
-    bring(captures, [hanging[0], *others, hanging[1]])
+    hanging, others = users(ReadingMode.HANG, 2), users(ReadingMode.READ, 30)
+    create_sessions(captures, [hanging[0], *others, hanging[1]])
     with CaptureWorkerPool(dsn, "read_seconds=0.5", "slots=3") as pool:
         pid = pool.start()
         for _ in range(2):
             pool.wait_for_line(pid, "stopped")
         wait_until(captures, lambda: are_over(captures))
         pool.stop(pid)
-    sessions = look(captures)
+    sessions = read_sessions(captures)
     for user in hanging:
         assert sessions.pop(user) == ("failed", 1, "Reading it took longer than 0.5 s. Send the day again.")
     assert set(sessions.values()) == {("done", 1, None)}
     check_accounts(captures)
 
 
-def test_a_reader_that_fails_or_answers_nonsense_fails_its_session_alone(captures: CaptureActions, dsn: str) -> None:
-    bad = [way * 1000 for way in (Way.RAISE, Way.NOTHING, Way.NONSENSE)]
-    others = users(Way.SAY, 5)
-    bring(captures, [*others[:2], *bad, *others[2:]])
+def test_a_reader_that_raises_or_returns_nonsense_fails_only_its_session(captures: CaptureActions, dsn: str) -> None:
+    bad = [mode * 1000 for mode in (ReadingMode.RAISE, ReadingMode.NOTHING, ReadingMode.NONSENSE)]
+    others = users(ReadingMode.READ, 5)
+    create_sessions(captures, [*others[:2], *bad, *others[2:]])
     with CaptureWorkerPool(dsn) as pool:
         pid = pool.start()
         wait_until(captures, lambda: are_over(captures))
         pool.stop(pid)
-    sessions = look(captures)
-    why = [sessions.pop(user) for user in bad]
-    assert {(state, starts) for state, starts, _ in why} == {("failed", 1)}
-    for _, _, words in why:
-        assert words is not None
-        assert words.startswith("It could not be processed, and that is not your fault (")
-        assert words.endswith("). Send the day again.")
-    assert "ZeroDivisionError: eyes closed" in str(why[0])
+    sessions = read_sessions(captures)
+    failures = [sessions.pop(user) for user in bad]
+    assert {(state, starts) for state, starts, _ in failures} == {("failed", 1)}
+    for _, _, text in failures:
+        assert text is not None
+        assert text.startswith("It could not be processed, and that is not your fault (")
+        assert text.endswith("). Send the day again.")
+    assert "ZeroDivisionError: eyes closed" in str(failures[0])
     assert set(sessions.values()) == {("done", 1, None)}
     check_accounts(captures)
 
@@ -197,8 +203,8 @@ SESSIONS = 200
 KILLS = 20
 SHORT_LEASE = 2.0
 ENTRIES = [
-    {"start": f"{hour:02}:00", "end": f"{hour + 1:02}:00", "title": f"{name} • Städning", "location": place}
-    for hour, name, place in (
+    {"start": f"{hour:02}:00", "end": f"{hour + 1:02}:00", "title": f"{name} • Städning", "location": location}
+    for hour, name, location in (
         (8, "Anna", "Billdal"),
         (9, "Bo", "Mölndal"),
         (10, "Cilla", "Billdal"),
@@ -213,16 +219,16 @@ def any_day() -> tuple[int, dict[str, Any]]:
     return random.randint(1, 5), payload(*shifts, date=f"2026-02-{random.randint(10, 12)}")  # noqa: S311
 
 
-def test_eight_workers_of_one_name_are_killed_at_random_and_every_day_adds_up(
+def test_every_day_is_consistent_although_eight_workers_with_one_name_are_killed(
     captures: CaptureActions, dsn: str
 ) -> None:
-    give(captures, [any_day() for _ in range(SESSIONS)])
+    add_sessions(captures, [any_day() for _ in range(SESSIONS)])
     with CaptureWorkerPool(dsn, f"lease_seconds={SHORT_LEASE}", "slots=4", "simulated_seconds=0.2") as pool:
         for _ in range(WORKERS):
             pool.start()
         for nth in range(KILLS):
-            least = nth * SESSIONS // (2 * KILLS)  # so many have begun
-            wait_until(captures, lambda least=least: captures.one(BEGUN) > least)
+            min_begun = nth * SESSIONS // (2 * KILLS)  # so many have begun
+            wait_until(captures, lambda min_begun=min_begun: captures.one(BEGUN) > min_begun)
             pool.kill(random.choice(pool.running))  # noqa: S311
             pool.start()
         wait_until(captures, lambda: are_over(captures))
@@ -246,13 +252,13 @@ BEFORE_THE_END = ["after_claim", "after_claim_commit", "before_work", "after_wor
 
 
 @pytest.mark.parametrize("point", BEFORE_THE_END)
-def test_a_worker_that_ends_at_any_point_leaves_nothing_half_done(
+def test_a_worker_killed_at_any_crash_point_leaves_no_partial_result(
     point: str, captures: CaptureActions, dsn: str
 ) -> None:
-    bring(captures, users(Way.SAY, 10))
+    create_sessions(captures, users(ReadingMode.READ, 10))
     with CaptureWorkerPool(dsn, DULY_CRASHPOINT=point) as pool:
         assert pool.exit_status(pool.start()) == KILLED
-    assert "done" not in {state for state, _, _ in look(captures).values()}
+    assert "done" not in {state for state, _, _ in read_sessions(captures).values()}
     assert captures.counts() == dict.fromkeys(captures.counts(), 0)
     captures.advance_clock(TUNING.lease_seconds + 1)
     with CaptureWorkerPool(dsn) as pool:
@@ -260,7 +266,7 @@ def test_a_worker_that_ends_at_any_point_leaves_nothing_half_done(
         wait_until(captures, lambda: are_over(captures))
         pool.stop(pid)
     committed = 1 if point == "after_claim" else 2  # the claim, at that point, was not
-    assert set(look(captures).values()) == {("done", committed, None)}
+    assert set(read_sessions(captures).values()) == {("done", committed, None)}
     assert captures.counts() == dict.fromkeys(captures.counts(), 10)
     check_accounts(captures)
 
@@ -268,24 +274,22 @@ def test_a_worker_that_ends_at_any_point_leaves_nothing_half_done(
 # Zombies --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on(
-    captures: CaptureActions, dsn: str
-) -> None:
+def test_a_worker_resumed_after_its_leases_expired_writes_nothing(captures: CaptureActions, dsn: str) -> None:
     """Its sessions are in other hands of the same name by then, and are finished by these."""
-    bring(captures, users(Way.PAUSE, 10))
+    create_sessions(captures, users(ReadingMode.PAUSE, 10))
     with CaptureWorkerPool(dsn, "slots=20", "heartbeat_seconds=9") as pool:  # so that its settling is refused
         zombie = pool.start("sweep_seconds=5")
         for _ in range(10):
             pool.wait_for_line(zombie, "PAUSE")
         os.kill(zombie, signal.SIGSTOP)
         captures.advance_clock(TUNING.lease_seconds + 1)
-        heir = pool.start()
+        successor = pool.start()
         wait_until(captures, lambda: are_over(captures))
         before = captures.counts(), captures.rows("select * from schedule_ingest.capture_session order by id")
         os.kill(zombie, signal.SIGCONT)
         wait_until(captures, lambda: pool.lost_leases()[zombie] == 10)
         assert (captures.counts(), captures.rows("select * from schedule_ingest.capture_session order by id")) == before
         pool.stop(zombie)
-        pool.stop(heir)
-    assert set(look(captures).values()) == {("done", 2, None)}
+        pool.stop(successor)
+    assert set(read_sessions(captures).values()) == {("done", 2, None)}
     check_accounts(captures)

@@ -118,7 +118,7 @@ def read_logs(capfd: pytest.CaptureFixture[str]) -> str:
 # Waiting in the queue -------------------------------------------------------------------------------------------------
 
 
-async def test_a_backlog_is_read_session_by_session_and_waiting_counts_against_no_timeout(
+async def test_a_backlog_is_read_session_by_session_and_waiting_does_not_count_as_reading(
     captures: CaptureActions, dsn: str, objects: ObjectStore
 ) -> None:
     """Together they take six times as long as the timeout of a reader that does not limit its own time."""
@@ -148,7 +148,7 @@ async def test_a_timeout_counts_one_photograph_and_fails_only_its_session(
     assert {state(captures, key) for key in others} == {("done", 1)}
 
 
-async def test_a_worker_that_reads_photographs_holds_a_few_sessions_and_leaves_the_rest_to_others(
+async def test_a_worker_that_reads_photographs_has_few_slots_by_default(
     tmp_path: Path,
 ) -> None:
     def slots(**given: str) -> int:

@@ -39,13 +39,13 @@ async def send(captures: CaptureActions, home: Path, *images: bytes) -> UUID:
     return key
 
 
-def children_of(pid: int) -> list[int]:
+def find_children(pid: int) -> list[int]:
     """The processes that a worker has started, whichever of its threads did."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
-async def test_photographs_become_a_version_and_the_next_ones_events_whatever_dies(
+async def test_photographs_become_versions_and_events_although_the_ocr_child_is_killed(
     captures: CaptureActions, tmp_path: Path
 ) -> None:
     with work(captures, tmp_path) as worker:
@@ -53,7 +53,7 @@ async def test_photographs_become_a_version_and_the_next_ones_events_whatever_di
         done = worker.wait_for_event("session.processed")
         assert (done["session_id"], done["schedule_date"], done["input"]) == (str(first), DAY, "ocr")
         assert (done["version"], done["events"], done["images"], done["unseen"]) == (1, 3, 1, 0)
-        (child,) = children_of(worker.pid)
+        (child,) = find_children(worker.pid)
         killed = await send(captures, tmp_path, picture("after"))
         worker.wait_for_event("worker.iteration.start", sessions=1)
         os.kill(child, signal.SIGKILL)
@@ -81,7 +81,9 @@ async def test_photographs_become_a_version_and_the_next_ones_events_whatever_di
     captures.verify()
 
 
-async def test_a_photograph_of_two_days_becomes_a_version_of_each(captures: CaptureActions, tmp_path: Path) -> None:
+async def test_a_photograph_that_shows_two_days_creates_a_version_of_each(
+    captures: CaptureActions, tmp_path: Path
+) -> None:
     monday, tuesday = DAYS
     with work(captures, tmp_path) as worker:
         key = await send(captures, tmp_path, picture("days"))
@@ -97,22 +99,22 @@ async def test_a_photograph_of_two_days_becomes_a_version_of_each(captures: Capt
     captures.verify()
 
 
-async def test_hostile_photographs_fail_their_sessions_and_the_worker_lives(
+async def test_hostile_photographs_fail_their_sessions_and_the_worker_survives(
     captures: CaptureActions, tmp_path: Path
 ) -> None:
     with work(captures, tmp_path) as worker:
-        for data, words in REFUSED.values():
+        for data, message in REFUSED.values():
             key = await send(captures, tmp_path, data)
             failed = worker.wait_for_event("session.failed", session_id=str(key))
             assert failed["reason"].startswith("photograph 1 of 1: ")
-            assert words.split(" that ")[0] in failed["reason"] or "bytes, more than" in failed["reason"]
+            assert message.split(" that ")[0] in failed["reason"] or "bytes, more than" in failed["reason"]
             wait_for(captures, key, "failed")
         assert worker.finish(signal.SIGTERM) == 0
     assert set(captures.counts().values()) == {0}
     captures.verify()
 
 
-async def test_a_reader_without_room_or_time_fails_the_session_and_not_the_worker(
+async def test_a_photograph_over_the_time_limit_fails_its_session_and_not_the_worker(
     captures: CaptureActions, tmp_path: Path
 ) -> None:
     with work(captures, tmp_path, OCR_IMAGE_SECONDS="0.05") as worker:

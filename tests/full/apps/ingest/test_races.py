@@ -12,7 +12,7 @@ WORKERS = 4
 ROUNDS = 25
 
 
-async def test_batches_that_meet_in_many_days_wait_in_no_circle_and_lose_nothing(captures: CaptureActions) -> None:
+async def test_concurrent_batches_with_common_days_do_not_deadlock_or_lose_changes(captures: CaptureActions) -> None:
     days = [f"2026-02-{number}" for number in range(10, 16)]
     async with workers(captures, WORKERS) as several:
         for _ in range(ROUNDS):

@@ -32,7 +32,7 @@ def duly(dsn: str, schema: str, *arguments: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
 
 
-def test_everything_works_in_a_schema_of_another_name(empty: str) -> None:
+def test_ingest_works_in_a_schema_of_another_name(empty: str) -> None:
     def run(*arguments: str) -> str:
         done = duly(empty, "rota_2", *arguments)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -65,7 +65,7 @@ def test_everything_works_in_a_schema_of_another_name(empty: str) -> None:
         "x" * 64,
     ],
 )
-def test_a_hostile_name_of_a_schema_is_refused_by_its_setting(schema: str, empty: str) -> None:
+def test_an_invalid_schema_name_is_refused_naming_its_setting(schema: str, empty: str) -> None:
     refusal = duly(empty, schema, "migrate")
     assert refusal.returncode == MISCONFIGURED
     assert "DB_SCHEMA" in refusal.stderr
@@ -73,8 +73,8 @@ def test_a_hostile_name_of_a_schema_is_refused_by_its_setting(schema: str, empty
         assert admin.execute("select to_regnamespace('duly')").fetchone() == (None,)
 
 
-def test_a_schema_that_the_database_was_not_migrated_with_is_said_to_be_so(database: str) -> None:
+def test_a_schema_the_database_was_not_migrated_with_is_reported(database: str) -> None:
     refusal = duly(database, "rota", "worker", "--only", "ingest", "--once")
     assert refusal.returncode == MISCONFIGURED
-    words = "DB_SCHEMA=rota: there is no table rota.capture_session; this database has one in schedule_ingest"
-    assert words in refusal.stderr
+    message = "DB_SCHEMA=rota: there is no table rota.capture_session; this database has one in schedule_ingest"
+    assert message in refusal.stderr

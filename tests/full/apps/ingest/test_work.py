@@ -10,9 +10,7 @@ from tests.support.ingest.strategies import histories
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=histories)
-async def test_whatever_a_day_was_its_events_rebuild_it(
-    captures: CaptureActions, history: list[dict[str, Any]]
-) -> None:
+async def test_the_events_of_a_day_rebuild_it(captures: CaptureActions, history: list[dict[str, Any]]) -> None:
     user = captures.one("select coalesce(max(user_id), 0) + 1 from schedule_ingest.capture_session")
     await captures.capture(*history, *history, user=user)
     rebuilt, known = captures.rebuilt(user)

@@ -61,8 +61,8 @@ async def close(captures: CaptureActions, key: UUID) -> None:
 
 def state(captures: CaptureActions, key: UUID) -> tuple[str, int]:
     """Return the state of a session, and how often it was started."""
-    asked = "select state::text, starts from schedule_ingest.capture_session where id = %s"
-    ((found, starts),) = captures.rows(asked, key)
+    query = "select state::text, starts from schedule_ingest.capture_session where id = %s"
+    ((found, starts),) = captures.rows(query, key)
     return found, starts
 
 
@@ -79,10 +79,10 @@ def add_image(captures: CaptureActions, key: UUID) -> None:
 # Logs -----------------------------------------------------------------------------------------------------------------
 
 
-async def test_it_logs_iterations_and_their_outcomes(captures: CaptureActions) -> None:
+async def test_the_capture_worker_logs_iterations_and_their_outcomes(captures: CaptureActions) -> None:
     with CaptureWorker(captures.admin, WORKER_IDLE_LOG_EVERY="3") as worker:
-        looks = [worker.wait_for_line(lambda line: line["event"].startswith("worker.iteration")) for _ in range(4)]
-        assert [(line["event"], line["iteration"], line["sessions"]) for line in looks] == [
+        iterations = [worker.wait_for_line(lambda line: line["event"].startswith("worker.iteration")) for _ in range(4)]
+        assert [(line["event"], line["iteration"], line["sessions"]) for line in iterations] == [
             ("worker.iteration.start", 1, 0),
             ("worker.iteration.end", 1, 0),
             ("worker.iteration.start", 4, 0),
@@ -98,13 +98,11 @@ async def test_it_logs_iterations_and_their_outcomes(captures: CaptureActions) -
         idle = worker.wait_for_event("worker.iteration.start", sessions=0)  # the first of the next idle ones
         assert idle["iteration"] > begun["iteration"]
         assert worker.finish(signal.SIGTERM) == 0
-        assert worker.said() == ""
+        assert worker.stderr_text() == ""
     captures.verify()
 
 
-async def test_what_goes_wrong_stands_on_standard_output_and_it_goes_on(
-    captures: CaptureActions, tmp_path: Path
-) -> None:
+async def test_the_capture_worker_logs_errors_and_continues(captures: CaptureActions, tmp_path: Path) -> None:
     fixture = tmp_path / "day.json"
     fixture.write_text("{")
     with CaptureWorker(captures.admin, FIXTURE_PAYLOAD_PATH=str(fixture)) as worker:
@@ -115,8 +113,8 @@ async def test_what_goes_wrong_stands_on_standard_output_and_it_goes_on(
         assert "is not JSON" in failed["reason"]
         worker.wait_for_event("worker.iteration.end", sessions=1, failed=1)
         captures.admin.execute("revoke update on schedule_ingest.capture_session from duly_worker")
-        trouble = worker.wait_for_event("database.refused", kind="ingest")
-        assert "permission denied" in trouble["error"]["message"]
+        refusal = worker.wait_for_event("database.refused", kind="ingest")
+        assert "permission denied" in refusal["error"]["message"]
         captures.admin.execute("grant update on schedule_ingest.capture_session to duly_worker")
         (key,) = await captures.create(payload())
         worker.wait_for_event("session.processed", session_id=str(key))
@@ -124,7 +122,7 @@ async def test_what_goes_wrong_stands_on_standard_output_and_it_goes_on(
     assert (state(captures, bad), state(captures, key)) == (("failed", 1), ("done", 1))
 
 
-async def test_it_reads_the_fixture_for_photographs_only_when_configured(captures: CaptureActions) -> None:
+async def test_the_capture_worker_reads_the_fixture_only_when_configured(captures: CaptureActions) -> None:
     with CaptureWorker(captures.admin, WORKER_INPUT_MODE="", SESSION_IDLE_TIMEOUT_SECONDS="0") as worker:
         key = await captures.open()
         add_image(captures, key)  # which is not in the object store
@@ -136,7 +134,7 @@ async def test_it_reads_the_fixture_for_photographs_only_when_configured(capture
 
 
 @pytest.mark.parametrize(
-    ("told", "once", "takes"),
+    ("input_mode", "once", "expected_input"),
     [
         ("", False, Input.PHOTOGRAPHS),
         ("", True, Input.FIXTURE),  # as the contract says
@@ -144,26 +142,26 @@ async def test_it_reads_the_fixture_for_photographs_only_when_configured(capture
         ("ocr", True, Input.PHOTOGRAPHS),
     ],
 )
-def test_one_cycle_reads_the_fixture_and_the_endless_worker_photographs_by_default(
-    told: str, once: bool, takes: Input, monkeypatch: pytest.MonkeyPatch
+def test_by_default_one_cycle_reads_the_fixture_and_the_polling_worker_photographs(
+    input_mode: str, once: bool, expected_input: Input, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WORKER_INPUT_MODE", told)
+    monkeypatch.setenv("WORKER_INPUT_MODE", input_mode)
     (work,) = build_works(load_settings(), ["ingest"], once=once)
     assert isinstance(work, CaptureWork)
-    assert work.reader.input is takes
+    assert work.reader.input is expected_input
 
 
-async def test_it_opens_no_port(captures: CaptureActions) -> None:
+async def test_the_capture_worker_opens_no_port(captures: CaptureActions) -> None:
     with CaptureWorker(captures.admin) as worker:
         worker.started()
         (key,) = await captures.create(payload())
         worker.wait_for_event("session.processed", session_id=str(key))
-        assert sockets_of(worker.pid)  # it has some: to the database
-        assert sockets_of(worker.pid) & listening() == set()
+        assert find_sockets(worker.pid)  # it has some: to the database
+        assert find_sockets(worker.pid) & listening() == set()
         assert worker.finish(signal.SIGTERM) == 0
 
 
-def sockets_of(pid: int) -> set[str]:
+def find_sockets(pid: int) -> set[str]:
     """The sockets of a process, by their numbers."""
     links = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()]
     return {found[1] for link in links if (found := SOCKET.match(link))}
@@ -179,7 +177,7 @@ def listening() -> set[str]:
 # When sessions are due ------------------------------------------------------------------------------------------------
 
 
-async def test_a_session_is_complete_when_its_last_image_is_idle_by_the_databases_clock(
+async def test_a_session_is_complete_when_its_last_image_is_idle_by_the_database_clock(
     captures: CaptureActions,
 ) -> None:
     empty, first, second = [await captures.open() for _ in range(3)]
@@ -201,7 +199,7 @@ async def test_a_session_is_complete_when_its_last_image_is_idle_by_the_database
     assert captures.path(first) == ["pending", "pending", "processing", "done"]
 
 
-async def test_a_session_becomes_complete_by_being_idle_while_another_refuses_to_be_claimed(
+async def test_an_idle_session_becomes_complete_while_another_cannot_be_claimed(
     captures: CaptureActions,
 ) -> None:
     (bad,) = await captures.create(payload(ENTRY), user=13)
@@ -220,7 +218,7 @@ async def test_a_session_becomes_complete_by_being_idle_while_another_refuses_to
 # Leases ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_heartbeat_keeps_a_session_for_longer_than_a_lease(captures: CaptureActions) -> None:
+async def test_heartbeats_keep_a_session_for_longer_than_one_lease(captures: CaptureActions) -> None:
     """Although another worker claims expired sessions all the time."""
     slow = {"LEASE_TIMEOUT_SECONDS": "60", "LEASE_HEARTBEAT_SECONDS": "0.1", "SIMULATED_WORK_SECONDS": "10"}
     with CaptureWorker(captures.admin, **slow) as holder:
@@ -232,28 +230,28 @@ async def test_a_heartbeat_keeps_a_session_for_longer_than_a_lease(captures: Cap
             other.started()
             for _ in range(3):
                 captures.advance_clock(50)
-                wait_for_beat(captures, key)
+                wait_for_renewal(captures, key)
             ended = [worker.finish(signal.SIGTERM) for worker in (holder, other)]
     assert ended == [0, 0]
     assert state(captures, key) == ("done", 1)
     assert captures.path(key) == ["pending", "pending", "processing", "done"]
 
 
-def wait_for(captures: CaptureActions, key: UUID, wanted: str) -> None:
+def wait_for(captures: CaptureActions, key: UUID, wanted_state: str) -> None:
     """Wait until a session has this state."""
-    while state(captures, key)[0] != wanted:
+    while state(captures, key)[0] != wanted_state:
         captures.admin.execute("select pg_sleep(0.01)")
 
 
-def wait_for_beat(captures: CaptureActions, key: UUID) -> None:
+def wait_for_renewal(captures: CaptureActions, key: UUID) -> None:
     """Wait until the lease was renewed after the clock was moved."""
-    asked = "select locked_at > duly.clock() - interval '40 s' from schedule_ingest.capture_session where id = %s"
-    while not captures.one(asked, key):
+    query = "select locked_at > duly.clock() - interval '40 s' from schedule_ingest.capture_session where id = %s"
+    while not captures.one(query, key):
         assert state(captures, key) == ("processing", 1)
         captures.admin.execute("select pg_sleep(0.01)")
 
 
-async def test_without_heartbeats_a_worker_stops_before_its_lease_expires_and_another_finishes(
+async def test_without_heartbeats_a_worker_stops_before_its_lease_expires(
     captures: CaptureActions,
 ) -> None:
     (key,) = await captures.create(payload())
@@ -282,7 +280,7 @@ def at(line: Line) -> datetime:
     return datetime.fromisoformat(line["ts"]).astimezone(UTC)
 
 
-async def test_what_never_fits_into_a_lease_that_is_not_renewed_fails_in_the_end(captures: CaptureActions) -> None:
+async def test_a_session_that_takes_longer_than_its_unrenewed_lease_fails_in_the_end(captures: CaptureActions) -> None:
     (key,) = await captures.create(payload())
     slow = {"ENABLE_LEASE_HEARTBEAT": "false", "LEASE_TIMEOUT_SECONDS": "0.5", "SIMULATED_WORK_SECONDS": "600"}
     with CaptureWorker(captures.admin, **slow) as worker:
@@ -313,7 +311,7 @@ async def test_a_stopping_worker_releases_its_sessions_and_another_finishes_them
 
 
 @pytest.mark.parametrize("name", ["schedule_version", "schedule_event", "schedule_notification"])
-async def test_what_cannot_be_written_fails_its_session_and_nothing_of_it_stays(
+async def test_a_session_whose_result_cannot_be_written_fails_without_partial_rows(
     captures: CaptureActions, name: str
 ) -> None:
     """Whichever of a session's rows the database refuses, none of the others is written."""

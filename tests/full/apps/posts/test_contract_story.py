@@ -45,11 +45,11 @@ class Story:
         self.anna = anna
         self.bo = bo
 
-    def upload(self, who: httpx2.Client, color: tuple[int, int, int] = (250, 150, 60)) -> str:
+    def upload(self, client: httpx2.Client, color: tuple[int, int, int] = (250, 150, 60)) -> str:
         """A photograph of one colour, brought by somebody."""
         photo = io.BytesIO()
         Image.new("RGB", (320, 240), color).save(photo, "JPEG")
-        answer = who.post("/v1/posts/images", content=photo.getvalue(), headers={"Content-Type": "image/jpeg"})
+        answer = client.post("/v1/posts/images", content=photo.getvalue(), headers={"Content-Type": "image/jpeg"})
         assert answer.status_code == 201
         return answer.json()["imagePath"]
 
@@ -125,9 +125,9 @@ def test_the_contract_from_init_to_released(story: Story) -> None:
     assert locks == [(f"{document['dailyKey']}_UTC", UUID(post))]
 
     # 2.1 The errors: the day is taken, the argument is bad; and a retry of one's own success is none.
-    taken = anna.post("/v1/createPostIntent", json=request | {"requestId": str(uuid4())})
-    assert taken.status_code == 409
-    assert (taken.json()["error"]["code"], taken.json()["error"]["postId"]) == ("ALREADY_POSTED", post)
+    conflict = anna.post("/v1/createPostIntent", json=request | {"requestId": str(uuid4())})
+    assert conflict.status_code == 409
+    assert (conflict.json()["error"]["code"], conflict.json()["error"]["postId"]) == ("ALREADY_POSTED", post)
     bad = anna.post("/v1/createPostIntent", json=request | {"requestId": "not a uuid"})
     assert (bad.status_code, bad.json()["error"]["code"]) == (400, "INVALID_ARGUMENT")
     assert anna.post("/v1/createPostIntent", json=request).json() == answer.json()
@@ -174,7 +174,7 @@ def test_the_contract_from_init_to_released(story: Story) -> None:
     assert check(admin, ("duly", "posts")) == []
 
 
-def test_the_contract_of_the_first_version(story: Story) -> None:
+def test_documents_of_the_first_contract_version_are_imported_and_read_as_v2(story: Story) -> None:
     """Section 3: what was there before is read as though it had always been v2."""
     lines = [
         b'{"id": "old", "userId": "anna", "timestamp": "2024-01-01T08:00:00Z", "content": "the first"}',

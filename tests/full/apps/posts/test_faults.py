@@ -107,8 +107,8 @@ def check_accounts(posts: PostActions) -> None:
     released = Counter(key for key, _, status in changes if status == "RELEASED")
     assert released == Counter(posts.columns("id"))
     assert posts.admin.execute("select count(*) from audit.change where is_early or is_too_long").fetchone() == (0,)
-    asked = "select count(*), count(distinct payload ->> 'postId') from duly.outbox where kind = 'post.released'"
-    assert posts.admin.execute(asked).fetchone() == (len(released), len(released))
+    query = "select count(*), count(distinct payload ->> 'postId') from duly.outbox where kind = 'post.released'"
+    assert posts.admin.execute(query).fetchone() == (len(released), len(released))
     posts.verify()
 
 
@@ -126,16 +126,16 @@ def longest_silence(posts: PostActions) -> float:
 # Poison ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", ["exit", "loop", "block"])
-def test_a_poison_post_is_started_five_times_and_affects_no_other(way: str, posts: PostActions, dsn: str) -> None:
+@pytest.mark.parametrize("verb", ["exit", "loop", "block"])
+def test_a_poison_post_is_started_five_times_and_affects_no_other(verb: str, posts: PostActions, dsn: str) -> None:
     """Nor are those unread that were in the same hands every time: they were started as often as it was."""
     neighbours = [f"say #{nth}" for nth in range(12)]
-    put_due(posts, [*neighbours[:6], way, *neighbours[6:]])
+    put_due(posts, [*neighbours[:6], verb, *neighbours[6:]])
     with PostWorkerPool(dsn) as pool:
         for _ in range(MAX_ATTEMPTS):
             pid = pool.start()
-            pool.wait_for_line(pid, way)
-            if way == "exit":
+            pool.wait_for_line(pid, verb)
+            if verb == "exit":
                 assert pool.exit_status(pid) == EXITED
             else:
                 pool.kill(pid)  # as whoever asks for its health does
@@ -143,9 +143,9 @@ def test_a_poison_post_is_started_five_times_and_affects_no_other(way: str, post
         pid = pool.start()
         wait_until(posts, lambda: are_released(posts))
         pool.stop(pid)
-        assert way not in {words.split()[0] for _, words in pool.unread}
+        assert verb not in {text.split()[0] for _, text in pool.unread}
     rows = {caption: rest for caption, *rest in posts.columns("caption", "process_attempts", "ai_error", "ai")}
-    attempts, error, ai = rows.pop(way)
+    attempts, error, ai = rows.pop(verb)
     assert (attempts, error, ai["provider"]) == (MAX_ATTEMPTS + 1, "TOO_MANY_ATTEMPTS", "rules")
     assert {(error, ai["provider"]) for _, error, ai in rows.values()} == {(None, "told")}
     assert max(attempts for attempts, _, _ in rows.values()) <= MAX_ATTEMPTS
@@ -172,7 +172,7 @@ def test_an_analyzer_that_hangs_times_out_and_blocks_no_other(posts: PostActions
 KILLS = 20
 
 
-def test_workers_of_one_name_are_killed_at_random_and_every_post_appears_once(posts: PostActions, dsn: str) -> None:
+def test_posts_are_released_once_although_workers_with_one_name_are_killed(posts: PostActions, dsn: str) -> None:
     put_due(posts, [f"pause 0.3 #{nth}" for nth in range(200)])
     with PostWorkerPool(dsn, f"lease_seconds={SHORT_LEASE}", "slots=6") as pool:
         for _ in range(3):
@@ -200,7 +200,7 @@ BEFORE_THE_END = ["after_claim", "after_claim_commit", "before_work", "after_wor
 
 
 @pytest.mark.parametrize("point", BEFORE_THE_END)
-def test_a_worker_that_ends_at_any_point_leaves_nothing_half_done(point: str, posts: PostActions, dsn: str) -> None:
+def test_a_worker_killed_at_any_crash_point_leaves_no_partial_result(point: str, posts: PostActions, dsn: str) -> None:
     put_due(posts, [f"say #{nth}" for nth in range(10)])
     with PostWorkerPool(dsn, DULY_CRASHPOINT=point) as pool:
         assert pool.exit_status(pool.start()) == KILLED
@@ -216,9 +216,7 @@ def test_a_worker_that_ends_at_any_point_leaves_nothing_half_done(point: str, po
     check_accounts(posts)
 
 
-def test_a_worker_that_dies_before_it_hears_of_its_commit_leaves_what_it_settled_done(
-    posts: PostActions, dsn: str
-) -> None:
+def test_posts_settled_by_a_worker_killed_after_its_commit_stay_released(posts: PostActions, dsn: str) -> None:
     put_due(posts, [f"say #{nth}" for nth in range(10)])
     with PostWorkerPool(dsn, "slots=4", DULY_CRASHPOINT="after_settle_commit") as pool:
         assert pool.exit_status(pool.start()) == KILLED
@@ -236,7 +234,7 @@ def test_a_worker_that_dies_before_it_hears_of_its_commit_leaves_what_it_settled
 # Zombies --------------------------------------------------------------------------------------------------------------
 
 
-def test_workers_that_were_stopped_past_their_lease_write_nothing_when_they_go_on(posts: PostActions, dsn: str) -> None:
+def test_workers_resumed_after_their_leases_expired_write_nothing(posts: PostActions, dsn: str) -> None:
     """Neither while their posts are in other hands of the same name, nor when these have released them."""
     put(posts, [f"pause 3 #{nth}" for nth in range(15)])
     with PostWorkerPool(dsn, "slots=5", "heartbeat_seconds=9") as pool:  # so that it is their settling which is refused
@@ -247,16 +245,16 @@ def test_workers_that_were_stopped_past_their_lease_write_nothing_when_they_go_o
         send(signal.SIGSTOP, *zombies)
         held = posts.columns("status").count("PROCESSING")
         posts.advance_clock(TUNING.lease_seconds + 1)
-        heir = pool.start("slots=20")
+        successor = pool.start("slots=20")
         wait_for_starts(pool, held)
-        send(signal.SIGSTOP, heir)
+        send(signal.SIGSTOP, successor)
         before = posts.columns("id", "status", "version", "lease_owner", "lease_expires_at")
         send(signal.SIGCONT, *zombies)
         wait_until(posts, lambda: pool.lost_leases().total() >= held)
         assert posts.columns("id", "status", "version", "lease_owner", "lease_expires_at") == before
-        send(signal.SIGCONT, heir)
+        send(signal.SIGCONT, successor)
         wait_until(posts, lambda: are_released(posts))
-        for pid in (*zombies, heir):
+        for pid in (*zombies, successor):
             pool.stop(pid)
     refused = pool.lost_leases()
     assert refused.total() == held > 0
@@ -291,7 +289,7 @@ def test_a_wedged_worker_that_renews_its_leases_loses_them_after_ten_minutes(
         wedged = pool.start()
         pool.wait_for_line(wedged, "wedge")
         assert posts.columns("status").count("PROCESSING") == 6
-        heir = pool.start("slots=20")
+        successor = pool.start("slots=20")
         wait_until(posts, lambda: posts.admin.execute("select count(*) from duly.workers").fetchone() == (2,))
         for _ in range(2):
             posts.advance_clock(0.4 * TEN_MINUTES)
@@ -303,12 +301,12 @@ def test_a_wedged_worker_that_renews_its_leases_loses_them_after_ten_minutes(
         wait_until(posts, lambda: pool.lost_leases()[wedged] == 6)
         gate.write_text("go on")
         pool.stop(wedged)
-        pool.stop(heir)
+        pool.stop(successor)
     assert posts.columns("process_attempts", "ai_error") == [(2, None)] * 6
     check_accounts(posts)
 
 
-def test_a_handler_that_never_ends_is_cut_five_times_and_then_let_be(posts: PostActions, dsn: str) -> None:
+def test_a_handler_that_never_ends_is_stopped_five_times_and_not_started_again(posts: PostActions, dsn: str) -> None:
     """Without a limit of its own only the ten minutes end it, however faithfully its lease is renewed."""
     put_due(posts, ["hang"])
     with PostWorkerPool(dsn, f"lease_seconds={0.9 * TEN_MINUTES}", f"analyzer_seconds={10 * TEN_MINUTES}") as pool:

@@ -21,7 +21,7 @@ __all__ = ["analyzer", "model", "objects"]
 TUNING = Tuning(lease_seconds=30, heartbeat_seconds=1, poll_seconds=0.1, sweep_seconds=0.2, slots=20)
 
 
-async def test_a_server_that_stalls_is_waited_for_only_so_long(model: ModelServer) -> None:
+async def test_a_stalled_model_server_times_out(model: ModelServer) -> None:
     model.act = model.stall
     analyzer = LanguageModelAnalyzer("small-eyes", base_url=model.url, seconds=0.3)
     assert (await failure_of(analyzer)).code == "AI_TIMEOUT"
@@ -29,7 +29,7 @@ async def test_a_server_that_stalls_is_waited_for_only_so_long(model: ModelServe
     await analyzer.close()
 
 
-async def test_a_server_that_drips_is_waited_for_only_so_long(model: ModelServer) -> None:
+async def test_a_slowly_responding_model_server_times_out(model: ModelServer) -> None:
     def drip(it: Handler) -> None:
         it.send_response(200)
         it.send_header("content-type", "application/json")
@@ -46,7 +46,7 @@ async def test_a_server_that_drips_is_waited_for_only_so_long(model: ModelServer
     await analyzer.close()
 
 
-async def test_a_server_that_hangs_up_in_the_middle_is_unreachable(
+async def test_a_model_server_that_closes_mid_response_is_unreachable(
     analyzer: LanguageModelAnalyzer, model: ModelServer
 ) -> None:
     def hang_up(it: Handler) -> None:
@@ -91,7 +91,7 @@ LIES: dict[str, Callable[[Handler], None]] = {
 
 
 @pytest.mark.parametrize("how", LIES)
-async def test_a_server_that_lies_is_not_believed(
+async def test_an_invalid_response_of_a_model_server_is_rejected(
     how: str, analyzer: LanguageModelAnalyzer, model: ModelServer
 ) -> None:
     model.act = LIES[how]
@@ -101,11 +101,11 @@ async def test_a_server_that_lies_is_not_believed(
 # In a worker ----------------------------------------------------------------------------------------------------------
 
 
-async def test_posts_appear_read_by_the_model_or_by_rules_and_none_is_stuck(
+async def test_every_post_is_released_with_a_reading_of_the_model_or_of_rules(
     posts: PostActions, dsn: str, objects: ObjectStore, model: ModelServer, analyzer: LanguageModelAnalyzer
 ) -> None:
     """Success and every kind of failure at once, through a worker and PostgreSQL."""
-    ways: dict[str, tuple[Callable[[Handler], None], str | None]] = {
+    cases: dict[str, tuple[Callable[[Handler], None], str | None]] = {
         "fine": (lambda it: it.say(completion(CALM)), None),
         "busy": (lambda it: it.say(b"{}", 429), "AI_RATE_LIMITED"),
         "broken": (lambda it: it.say(b"{}", 500), "AI_UPSTREAM"),
@@ -115,11 +115,11 @@ async def test_posts_appear_read_by_the_model_or_by_rules_and_none_is_stuck(
         "stalling": (model.stall, "AI_TIMEOUT"),
     }
 
-    model.act = lambda it: ways[json.loads(it.asked.parts()[0]["text"])["caption"]][0](it)
-    create_due_posts(posts, list(ways))
+    model.act = lambda it: cases[json.loads(it.asked.parts()[0]["text"])["caption"]][0](it)
+    create_due_posts(posts, list(cases))
     for name in posts.columns("image_url"):
         await objects.put(name, written(gradient()))
     await release_all(posts, dsn, PostWork(analyzer, TUNING, objects=objects, analyzer_seconds=15))
     found = {caption: (error, ai["provider"]) for caption, error, ai in posts.columns("caption", "ai_error", "ai")}
-    assert found == {way: (code, "rules" if code else "openai") for way, (_, code) in ways.items()}
+    assert found == {case: (code, "rules" if code else "openai") for case, (_, code) in cases.items()}
     assert all(len(each.parts()) == 2 for each in model.asked)

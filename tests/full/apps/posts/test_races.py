@@ -33,7 +33,7 @@ SERVE = (*PYTHON, "-m", "duly", "serve", "--port", "0", "--json")
 
 
 @dataclass(frozen=True)
-class House:
+class Deployment:
     """Two processes of the API over one database and one directory of images."""
 
     admin: Admin
@@ -62,7 +62,7 @@ def database(movable_database: str) -> str:
 
 
 @pytest.fixture
-def house(database: str, tmp_path: Path) -> Generator[House, None, None]:
+def deployment(database: str, tmp_path: Path) -> Generator[Deployment, None, None]:
     """Nobody has posted there yet."""
     environment = plain_environment(DATABASE_URL=database, DULY_OBJECTS_DIR=str(tmp_path))
     with ExitStack() as stack:
@@ -70,13 +70,13 @@ def house(database: str, tmp_path: Path) -> Generator[House, None, None]:
         install_test_clock(admin)
         programs = [stack.enter_context(Program(SERVE, environment=environment)) for _ in range(2)]
         addresses = [json.loads(program.line())["api"] for program in programs]
-        yield House(admin, tmp_path, programs, addresses)
+        yield Deployment(admin, tmp_path, programs, addresses)
 
 
-async def client_for(house: House, author: str) -> httpx2.AsyncClient:
+async def client_for(deployment: Deployment, author: str) -> httpx2.AsyncClient:
     """Somebody with a key and many connections."""
     scopes = ("posts:read", "posts:write")
-    key = await asyncio.to_thread(key_for, house.admin.info.dsn, None, scopes, uid=author)
+    key = await asyncio.to_thread(key_for, deployment.admin.info.dsn, None, scopes, uid=author)
     limits = httpx2.Limits(max_connections=2 * ASKERS)
     headers = {"Authorization": f"Bearer {key.secret}"}
     return httpx2.AsyncClient(headers=headers, timeout=SECONDS, trust_env=False, limits=limits)
@@ -89,18 +89,18 @@ def photo() -> bytes:
     return file.getvalue()
 
 
-async def upload(house: House, many: httpx2.AsyncClient, images: int) -> list[str]:
+async def upload(deployment: Deployment, many: httpx2.AsyncClient, images: int) -> list[str]:
     """So many images, brought to either process."""
 
     async def bring(nth: int) -> str:
-        answer = await many.post(f"{house.addresses[nth % 2]}/v1/posts/images", content=photo())
+        answer = await many.post(f"{deployment.addresses[nth % 2]}/v1/posts/images", content=photo())
         assert answer.status_code == 201, answer.text
         return answer.json()["imagePath"]
 
     return await asyncio.gather(*map(bring, range(images)))
 
 
-def bodies_of(images: Sequence[str]) -> list[Body]:
+def make_bodies(images: Sequence[str]) -> list[Body]:
     """Requests, every other one of them the same, the rest each with an id of its own and any of the images."""
     same = {"imagePath": images[0], "caption": "the same", "requestId": str(uuid4())}
     return [
@@ -112,7 +112,7 @@ def bodies_of(images: Sequence[str]) -> list[Body]:
 
 
 @dataclass(frozen=True)
-class Asked:
+class IntentResult:
     """A request and its answer."""
 
     body: Body
@@ -133,52 +133,54 @@ class Asked:
         return UUID((found["data"] if found["success"] else found["error"])["postId"])
 
 
-async def ask(house: House, many: httpx2.AsyncClient, nth: int, body: Body) -> Asked:
+async def post_intent(deployment: Deployment, many: httpx2.AsyncClient, nth: int, body: Body) -> IntentResult:
     """Ask one of the two processes."""
-    return Asked(body, await many.post(house.addresses[nth // 2 % 2] + INTENT, json=body))
+    return IntentResult(body, await many.post(deployment.addresses[nth // 2 % 2] + INTENT, json=body))
 
 
-async def one_round(house: House, author: str, moved_after: int | None) -> int:
+async def one_round(deployment: Deployment, author: str, moved_after: int | None) -> int:
     """Fifty at once before and after midnight; how many days were touched.
 
     The clock passes midnight by itself, or is moved over it when so many answers have come.
     """
-    async with await client_for(house, author) as many:
-        bodies = bodies_of(await upload(house, many, IMAGES))
-        house.set_time("23:59:59.7" if moved_after is None else "23:59")
-        waiting = [asyncio.create_task(ask(house, many, nth, body)) for nth, body in enumerate(bodies)]
-        asked: list[Asked] = []
+    async with await client_for(deployment, author) as many:
+        bodies = make_bodies(await upload(deployment, many, IMAGES))
+        deployment.set_time("23:59:59.7" if moved_after is None else "23:59")
+        waiting = [asyncio.create_task(post_intent(deployment, many, nth, body)) for nth, body in enumerate(bodies)]
+        asked: list[IntentResult] = []
         for finished in asyncio.as_completed(waiting):
             asked.append(await finished)
             if len(asked) == moved_after:
-                move_clock(house.admin, 60)
+                move_clock(deployment.admin, 60)
         if moved_after is None:
-            move_clock(house.admin, 1)
+            move_clock(deployment.admin, 1)
         late = {"imagePath": bodies[0]["imagePath"], "caption": "the next day", "requestId": str(uuid4())}
-        asked.append(await ask(house, many, 0, late))  # so that the next day is touched in any case
-        posts = days_of(house, author)
+        asked.append(await post_intent(deployment, many, 0, late))  # so that the next day is touched in any case
+        posts = posts_by_day(deployment, author)
         is_as_promised(asked, posts)
-        await is_answered_the_same_again(house, many, asked)
+        await is_answered_the_same_again(deployment, many, asked)
         for post in posts:
-            answer = await many.get(f"{house.addresses[0]}/v1/posts/{post}/image")
+            answer = await many.get(f"{deployment.addresses[0]}/v1/posts/{post}/image")
             assert answer.status_code == 200
-    assert days_of(house, author) == posts
+    assert posts_by_day(deployment, author) == posts
     return len(posts)
 
 
-def days_of(house: House, author: str) -> dict[UUID, str]:
+def posts_by_day(deployment: Deployment, author: str) -> dict[UUID, str]:
     """An author's posts and their days, of which each has its lock."""
-    found = house.admin.execute(
+    found = deployment.admin.execute(
         "select p.id, p.daily_key from posts.posts as p join posts.daily_locks as l"
         " on l.post_id = p.id and l.id = p.daily_key || '_UTC' where p.author_id = %s",
         [author],
     ).fetchall()
-    assert len(found) == house.count("select count(*) from posts.posts where author_id = %s", author)
-    assert len(found) == house.count("select count(*) from posts.daily_locks where starts_with(id, %s)", f"{author}_")
+    assert len(found) == deployment.count("select count(*) from posts.posts where author_id = %s", author)
+    assert len(found) == deployment.count(
+        "select count(*) from posts.daily_locks where starts_with(id, %s)", f"{author}_"
+    )
     return dict(found)
 
 
-def is_as_promised(asked: Sequence[Asked], posts: dict[UUID, str]) -> None:
+def is_as_promised(asked: Sequence[IntentResult], posts: dict[UUID, str]) -> None:
     """Every day has one post, which one request made; everybody else was told of it, or got its answer again."""
     assert len(set(posts.values())) == len(posts)
     assert {each.answer.status_code for each in asked} == {200, 409}
@@ -197,50 +199,54 @@ def is_as_promised(asked: Sequence[Asked], posts: dict[UUID, str]) -> None:
     assert len(answers) == len(posts)
 
 
-async def is_answered_the_same_again(house: House, many: httpx2.AsyncClient, asked: Sequence[Asked]) -> None:
+async def is_answered_the_same_again(
+    deployment: Deployment, many: httpx2.AsyncClient, asked: Sequence[IntentResult]
+) -> None:
     """Whoever got a post gets the same answer from either process."""
     for each in asked:
         if each.is_new:
             for nth in (0, 2):
-                again = await ask(house, many, nth, each.body)
+                again = await post_intent(deployment, many, nth, each.body)
                 assert (again.answer.content, again.is_new) == (each.answer.content, False)
 
 
-async def test_fifty_at_once_across_midnight_make_one_post_a_day_and_none_fails(house: House) -> None:
+async def test_fifty_concurrent_intents_across_midnight_create_one_post_per_day(deployment: Deployment) -> None:
     moments = (1, None, 10, None, 25, None, 40, ASKERS)
     for nth, moved_after in enumerate(moments):
-        days = await one_round(house, f"author-{nth}", moved_after)
+        days = await one_round(deployment, f"author-{nth}", moved_after)
         assert days == 2 or (moved_after is None and days == 1)  # a busy machine may begin after midnight
-    assert check(house.admin, ("duly", "posts")) == []
-    for program in house.programs:
-        assert program.finish(signal.SIGTERM) in (0, -signal.SIGTERM), program.said()
-    counts = dict(house.admin.execute("select outcome, sum(intents)::int from posts.intent_minutes group by outcome"))
-    posts = house.count("select count(*) from posts.posts")
+    assert check(deployment.admin, ("duly", "posts")) == []
+    for program in deployment.programs:
+        assert program.finish(signal.SIGTERM) in (0, -signal.SIGTERM), program.stderr_text()
+    counts = dict(
+        deployment.admin.execute("select outcome, sum(intents)::int from posts.intent_minutes group by outcome")
+    )
+    posts = deployment.count("select count(*) from posts.posts")
     assert counts.keys() == {"CREATED", "REPLAYED", "ALREADY_POSTED"}
     assert counts["CREATED"] == posts
     assert sum(counts.values()) == len(moments) * (ASKERS + 1) + 2 * posts
-    kept = {str(file.relative_to(house.directory)) for file in (house.directory / "posts").rglob("*.jpg")}
-    assert kept >= {name for (name,) in house.admin.execute("select image_url from posts.posts")}
-    assert not [file for file in house.directory.rglob("*+*") if file.is_file()]  # no draft is left behind
+    stored = {str(file.relative_to(deployment.directory)) for file in (deployment.directory / "posts").rglob("*.jpg")}
+    assert stored >= {name for (name,) in deployment.admin.execute("select image_url from posts.posts")}
+    assert not [file for file in deployment.directory.rglob("*+*") if file.is_file()]  # no draft is left behind
 
 
-async def test_a_request_that_its_process_did_not_survive_is_made_once_by_the_other(house: House) -> None:
-    async with await client_for(house, "anna") as many:
-        house.set_time("12:00")
-        (image,) = await upload(house, many, 1)
+async def test_a_request_whose_api_process_was_killed_is_completed_once_by_another(deployment: Deployment) -> None:
+    async with await client_for(deployment, "anna") as many:
+        deployment.set_time("12:00")
+        (image,) = await upload(deployment, many, 1)
         body = {"imagePath": image, "caption": "My day", "requestId": str(uuid4())}
-        with psycopg.connect(house.admin.info.dsn) as other:  # stands in the way until the process is gone
+        with psycopg.connect(deployment.admin.info.dsn) as other:  # stands in the way until the process is gone
             lock = "posts.daily_key('anna', duly.clock()) || '_UTC'"
             other.execute(f"insert into posts.daily_locks (id, post_id) values ({lock}, %s)".encode(), [uuid4()])
-            first = asyncio.create_task(ask(house, many, 0, body))
-            await asyncio.to_thread(wait_until_blocked, house.admin.info.dsn)
-            house.programs[0].kill()
+            first = asyncio.create_task(post_intent(deployment, many, 0, body))
+            await asyncio.to_thread(wait_until_blocked, deployment.admin.info.dsn)
+            deployment.programs[0].kill()
             with pytest.raises(httpx2.TransportError):
                 await first
             other.rollback()
-        second, third = [await ask(house, many, 2, body) for _ in range(2)]
+        second, third = [await post_intent(deployment, many, 2, body) for _ in range(2)]
         assert (second.is_new, third.is_new) == (True, False)
         assert second.answer.content == third.answer.content
-    assert list(days_of(house, "anna")) == [second.post]
-    assert (house.directory / permanent_name(image)).is_file()
-    assert check(house.admin, ("duly", "posts")) == []
+    assert list(posts_by_day(deployment, "anna")) == [second.post]
+    assert (deployment.directory / permanent_name(image)).is_file()
+    assert check(deployment.admin, ("duly", "posts")) == []

@@ -36,7 +36,7 @@ def authors(several: int) -> list[str]:
     return [f"author{nth}" for nth in range(several)]
 
 
-async def until_looked(posts: PostActions, worker: Worker) -> None:
+async def until_polled(posts: PostActions, worker: Worker) -> None:
     """Wait until the worker has looked for posts that are due, twice, and for dead holders."""
     before = figure(worker, "duly_claim_seconds_count")
     await posts.until(lambda: figure(worker, "duly_claim_seconds_count") >= before + 3)
@@ -45,7 +45,9 @@ async def until_looked(posts: PostActions, worker: Worker) -> None:
 # Releasing ------------------------------------------------------------------------------------------------------------
 
 
-async def test_due_posts_are_released_in_batches_and_say_how_they_were_read(posts: PostActions, dsn: str) -> None:
+async def test_due_posts_are_released_in_batches_with_the_provider_of_their_reading(
+    posts: PostActions, dsn: str
+) -> None:
     create_due_posts(posts, ["What a wonderful day, I love it!"] * 120)
     await release_all(posts, dsn, PostWork(RulesAnalyzer(), TUNING))
     for ai in posts.columns("ai"):
@@ -78,7 +80,7 @@ FAILURES = {
 }
 
 
-async def test_every_failure_is_a_code_and_the_post_appears_all_the_same(posts: PostActions, dsn: str) -> None:
+async def test_a_post_whose_reading_failed_is_released_with_an_error_code(posts: PostActions, dsn: str) -> None:
     """All in one batch, with neighbours that notice nothing of it."""
     well = [f"well {nth}" for nth in range(20)]
     create_due_posts(posts, [*FAILURES, *well])
@@ -92,13 +94,13 @@ async def test_every_failure_is_a_code_and_the_post_appears_all_the_same(posts: 
     assert len(reader.asked) == len(rows) == posts.count("duly.outbox")
 
 
-async def test_no_more_posts_are_read_at_once_than_there_are_slots(posts: PostActions, dsn: str) -> None:
+async def test_a_worker_reads_at_most_as_many_posts_at_once_as_it_has_slots(posts: PostActions, dsn: str) -> None:
     create_due_posts(posts, ["wait"] * 23)
     reader = Reader()
     work = PostWork(as_analyzer(reader), replace(TUNING, slots=5))
     async with working(dsn, work) as worker:
         await posts.until(lambda: reader.readings == 5)
-        await until_beaten(posts, worker)
+        await until_renewed(posts, worker)
         assert posts.columns("status").count("PROCESSING") == 5
         reader.may_end.set()
         await until_released(posts)
@@ -106,20 +108,20 @@ async def test_no_more_posts_are_read_at_once_than_there_are_slots(posts: PostAc
     posts.verify()
 
 
-async def until_beaten(posts: PostActions, worker: Worker) -> None:
+async def until_renewed(posts: PostActions, worker: Worker) -> None:
     """Wait for some heartbeats, and so for as many looks."""
     before = worker.control.work_loops[0].heartbeat.beats
     await posts.until(lambda: worker.control.work_loops[0].heartbeat.beats > before + 2)
 
 
-async def test_a_post_that_is_read_for_longer_than_its_lease_is_kept(posts: PostActions, dsn: str) -> None:
+async def test_the_lease_of_a_post_is_renewed_while_it_is_read(posts: PostActions, dsn: str) -> None:
     create_due_posts(posts, ["wait"])
     reader = Reader()
     async with working(dsn, PostWork(as_analyzer(reader), TUNING)) as worker:
         await posts.until(lambda: reader.readings == 1)
         for _ in range(3):
             posts.advance_clock(20)
-            await until_beaten(posts, worker)
+            await until_renewed(posts, worker)
         reader.may_end.set()
         await until_released(posts)
     assert posts.columns("process_attempts", "ai_error") == [(1, None)]
@@ -139,7 +141,7 @@ async def end_workers(posts: PostActions, times: int, limit: int = 100) -> list[
     return leases
 
 
-async def test_at_the_sixth_claim_a_post_appears_unread(posts: PostActions, dsn: str) -> None:
+async def test_a_post_is_released_unread_at_its_sixth_claim(posts: PostActions, dsn: str) -> None:
     (key,) = create_due_posts(posts, ["What a wonderful day!"])
     await end_workers(posts, MAX_ATTEMPTS)
     create_due_posts(posts, ["well"])
@@ -152,7 +154,7 @@ async def test_at_the_sixth_claim_a_post_appears_unread(posts: PostActions, dsn:
     assert posts.path(key) == ["PENDING", *["PROCESSING", "PENDING"] * MAX_ATTEMPTS, "PROCESSING", "RELEASED"]
 
 
-async def test_posts_that_were_started_often_are_read_one_at_a_time_and_block_no_other(
+async def test_posts_with_several_starts_are_read_one_at_a_time_and_block_no_other(
     posts: PostActions, dsn: str
 ) -> None:
     """One of them ends its workers; which one shows when it is alone, and the others are not unread for its sake."""
@@ -162,8 +164,8 @@ async def test_posts_that_were_started_often_are_read_one_at_a_time_and_block_no
     reader = Reader()
     async with working(dsn, PostWork(as_analyzer(reader), TUNING)) as worker:
         await posts.until(lambda: reader.readings == 7)
-        await until_beaten(posts, worker)
-        await until_looked(posts, worker)
+        await until_renewed(posts, worker)
+        await until_polled(posts, worker)
         assert reader.most_at_once == 7
         assert sorted(posts.columns("process_attempts")) == [1] * 6 + [3] * 5 + [4]
         reader.may_end.set()
@@ -176,7 +178,7 @@ async def test_posts_that_were_started_often_are_read_one_at_a_time_and_block_no
 # Going ----------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_stop_hands_back_what_is_not_read_and_gives_its_start_back(posts: PostActions, dsn: str) -> None:
+async def test_a_stopping_worker_releases_unread_posts_and_their_starts(posts: PostActions, dsn: str) -> None:
     create_due_posts(posts, ["wait", "well", "wait"])
     reader = Reader()
     work = PostWork(as_analyzer(reader), TUNING)
@@ -196,12 +198,12 @@ async def test_a_stop_hands_back_what_is_not_read_and_gives_its_start_back(posts
 # Time -----------------------------------------------------------------------------------------------------------------
 
 
-async def test_nothing_is_taken_early_whichever_way_the_clock_is_moved(posts: PostActions, dsn: str) -> None:
+async def test_no_post_is_released_early_when_the_clock_jumps(posts: PostActions, dsn: str) -> None:
     posts.create(*authors(5))
     async with working(dsn, PostWork(as_analyzer(Reader()), TUNING)) as worker:
         for seconds in (6 * HOURS - 60, -3 * HOURS, 2 * HOURS, -48 * HOURS, 48.9 * HOURS):
             posts.advance_clock(seconds)
-            await until_looked(posts, worker)
+            await until_polled(posts, worker)
             assert posts.columns("status", "version") == [("PENDING", 1)] * 5
         posts.advance_clock(0.2 * HOURS)
         await until_released(posts)
@@ -212,7 +214,7 @@ async def test_nothing_is_taken_early_whichever_way_the_clock_is_moved(posts: Po
 
 # Plans ----------------------------------------------------------------------------------------------------------------
 
-PLACE = re.compile(r"%\((\w+)\)[sb]")
+PARAMETER = re.compile(r"%\((\w+)\)[sb]")
 ROWS = 20_000
 STATEMENTS = {
     **{name: getattr(POST.statements, name) for name in POST.statements.statements},
@@ -247,11 +249,11 @@ analyze posts.posts; analyze "user".users;
 """
 
 
-def plan_of(admin: Admin, statement: sql.Composable, keys: Sequence[UUID]) -> str:
+def explain(admin: Admin, statement: sql.Composable, keys: Sequence[UUID]) -> str:
     """The plan of a prepared statement, as a worker's connection has it."""
     text = statement.as_string(admin)
-    names = list(dict.fromkeys(PLACE.findall(text)))
-    numbered = PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", text).rstrip("; \n")
+    names = list(dict.fromkeys(PARAMETER.findall(text)))
+    numbered = PARAMETER.sub(lambda match: f"${names.index(match[1]) + 1}", text).rstrip("; \n")
     array = "array[" + ", ".join(f"'{key}'" for key in keys) + "]::uuid[]"
     arrays = dict.fromkeys(("keys", "excluded_keys", "post_ids"), ("uuid[]", array))
     given = {**GIVEN, **arrays, "post_id": ("uuid", f"'{keys[0]}'"), "key": ("uuid", f"'{keys[0]}'")}
@@ -263,21 +265,23 @@ def plan_of(admin: Admin, statement: sql.Composable, keys: Sequence[UUID]) -> st
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
-async def test_no_statement_reads_all_posts_whatever_statistics_say(
+async def test_no_statement_scans_all_posts_whatever_the_statistics(
     mode: str, posts: PostActions, admin: Admin
 ) -> None:
     admin.execute(FILL.format(rows=ROWS, authors=2_000).encode())
     keys = [lease.key for lease in await posts.claim(limit=500)]
     admin.execute(f"set plan_cache_mode = {mode}".encode())
     for name, statement in STATEMENTS.items():
-        plan = plan_of(admin, statement, keys)
+        plan = explain(admin, statement, keys)
         assert not re.search(r"Seq Scan on (posts|users)", plan), f"{name}:\n{plan}"
         assert "Join Filter" not in plan, f"{name} compares every row with every other:\n{plan}"
         if name == "list_released":
             assert "Sort" not in plan, f"{name} does not come in order:\n{plan}"
 
 
-async def test_a_claim_and_a_release_read_no_more_than_their_rows(posts: PostActions, admin: Admin, dsn: str) -> None:
+async def test_a_claim_and_a_release_of_posts_cause_no_sequential_scan(
+    posts: PostActions, admin: Admin, dsn: str
+) -> None:
     """Also when their plans were made on an empty table."""
     work = PostWork(as_analyzer(Reader()), TUNING)
     for nth in range(8):  # until plans are made for good

@@ -8,7 +8,7 @@ from tests.fast.apps.scheduler.test_expense_export import accepted, book, export
 from tests.support.scheduler.actions import ScheduleActions
 
 
-async def test_the_same_expenses_export_to_the_same_bytes(schedules: ScheduleActions) -> None:
+async def test_exports_of_the_same_expenses_are_byte_identical(schedules: ScheduleActions) -> None:
     book(schedules, rows=2500)
     for form in ExportFormat:
         first = await export(schedules, form)

@@ -12,7 +12,7 @@ from tests.support.scheduler.actions import ScheduleActions
 __all__ = ["cli"]
 
 
-def test_a_locked_table_is_not_waited_for(schedules: ScheduleActions, cli: CommandLine) -> None:
+def test_a_partition_command_does_not_wait_for_a_locked_table(schedules: ScheduleActions, cli: CommandLine) -> None:
     add_run(schedules, "2030-01-05")
     with psycopg.connect(schedules.admin.info.dsn) as other:
         other.execute("select count(*) from scheduler.job_runs")  # a dump, say
@@ -26,7 +26,9 @@ def test_a_locked_table_is_not_waited_for(schedules: ScheduleActions, cli: Comma
     assert cli.json("partitions", "drop", "2030-01", "--yes")["runs"] == 1
 
 
-def test_concurrent_changes_of_schedules_succeed(schedules: ScheduleActions, cli: CommandLine) -> None:
+def test_concurrent_schedule_changes_succeed_while_a_partition_is_dropped(
+    schedules: ScheduleActions, cli: CommandLine
+) -> None:
     add_run(schedules, "2030-01-05")
     with psycopg.connect(schedules.admin.info.dsn) as other:
         other.execute("update scheduler.jobs set description = 'changed'")

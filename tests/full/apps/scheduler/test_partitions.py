@@ -26,7 +26,7 @@ def months(admin: Admin) -> list[str]:
     return [name.removeprefix("scheduler.job_runs_") for (name,) in admin.execute(query).fetchall()]
 
 
-async def test_months_are_created_three_ahead_across_a_year(schedules: ScheduleActions) -> None:
+async def test_partitions_are_created_three_months_ahead(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:00:00+00:00")
     before = set(months(schedules.admin))
     assert {"2026_11", "2026_12", "2027_01", "2027_02", "default"} <= before
@@ -50,7 +50,7 @@ def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
     return [plan, *(node for part in plan.get("Plans", []) for node in nodes(part))]
 
 
-@pytest.mark.lawless
+@pytest.mark.breaks_invariants
 async def test_the_contracts_due_query_probes_an_empty_index_for_each_past_month(schedules: ScheduleActions) -> None:
     for _ in range(15):  # of which each has fewer pending runs than is allowed
         await schedules.create()

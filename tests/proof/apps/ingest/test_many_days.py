@@ -12,7 +12,7 @@ PAIRS = 2_000
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_no_change_is_silent_and_no_sentence_untrue(seed: int) -> None:
+def test_every_change_of_a_day_has_a_true_sentence(seed: int) -> None:
     chance = Random(seed)  # noqa: S311 (a day, not a secret)
     for _ in range(PAIRS):
         before = random_day(chance)

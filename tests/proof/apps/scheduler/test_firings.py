@@ -33,7 +33,7 @@ def changes_of_clocks() -> Sequence[tuple[ZoneInfo, datetime]]:
 
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_firing_around_every_clock_change_exists_and_no_period_has_two(part: int) -> None:
+def test_every_period_around_every_clock_change_has_exactly_one_firing(part: int) -> None:
     offenders: list[object] = []
     for zone, change in changes_of_clocks()[part::PARTS]:
         wide, narrow = (around(zone, change, half) for half in (AROUND, AROUND_OF_ELAPSED))
@@ -88,7 +88,7 @@ def around(zone: ZoneInfo, change: datetime, half: timedelta) -> Window:
 
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("every", ["day", "week", "month"])
-def test_no_interval_has_two_firings_in_one_period_to_the_last_year(every: str) -> None:
+def test_no_interval_rule_fires_twice_in_one_period(every: str) -> None:
     """Every valid interval, starting on days across four years."""
     offenders: list[object] = []
     named = {"day": 1} if every == "month" else {}

@@ -13,7 +13,7 @@ from tests.support.scheduler.actions import ScheduleActions
 RUNS = 6
 
 
-async def test_a_storm_of_taps_has_one_effect_for_every_run(schedules: ScheduleActions) -> None:
+async def test_concurrent_taps_have_one_effect_per_run(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     for _ in range(RUNS):
         await schedules.create_with_expense(
@@ -25,7 +25,7 @@ async def test_a_storm_of_taps_has_one_effect_for_every_run(schedules: ScheduleA
     environment = plain_environment(PYTHONPATH=os.getcwd())  # noqa: PTH109
 
     def tapper(seed: int) -> Program:
-        return Program([*PYTHON, "-m", "tests.support.tapper", dsn, str(seed), *runs], environment=environment)
+        return Program([*PYTHON, "-m", "tests.support.answer_runs", dsn, str(seed), *runs], environment=environment)
 
     lines: list[str] = []
     with tapper(1) as first, tapper(2) as second:

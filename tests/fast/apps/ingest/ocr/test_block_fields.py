@@ -11,7 +11,7 @@ from tests.support.ocr.text_boxes import box, page, shifts_of
 HEAD = [box("Tisdag 24 februari 2026", 46, 100)]
 DARK, DIM = Ink(contrast=0.9, stroke_width=4, strikethrough=0), Ink(contrast=0.5, stroke_width=4, strikethrough=0)
 BETWEEN = Ink(contrast=0.7, stroke_width=4, strikethrough=0)
-Shown = tuple[str, str, str, str, str]
+ShiftFields = tuple[str, str, str, str, str]
 
 
 def cards(*shifts: Sequence[str], indent: float = 0, inks: Sequence[Ink | None] = ()) -> list[TextBox]:
@@ -30,7 +30,7 @@ def cards(*shifts: Sequence[str], indent: float = 0, inks: Sequence[Ink | None] 
 
 
 @pytest.mark.parametrize("icon", ["Q ", "O ", "9 ", "0 ", "© ", "Q) "])
-def test_an_icon_that_was_read_as_a_letter_or_a_digit_is_no_part_of_the_place(icon: str) -> None:
+def test_icon_read_as_a_letter_or_digit_is_not_part_of_the_location(icon: str) -> None:
     found = page(
         cards(
             ("08:00-09:00", "Städning", "Anna Svensson", f"{icon}Brenvik"),
@@ -42,13 +42,13 @@ def test_an_icon_that_was_read_as_a_letter_or_a_digit_is_no_part_of_the_place(ic
 
 
 @pytest.mark.parametrize("icon", ["9", "0", "Q", "O", "©"])
-def test_an_icon_that_touches_the_text_is_no_part_of_it(icon: str) -> None:
+def test_icon_that_touches_the_text_is_removed(icon: str) -> None:
     found = page(cards(("08:00-09:00", "Städning", "Anna Svensson", f"{icon}Brenvik")))
     assert shifts_of(found) == [("08:00", "09:00", "Städning", "Anna Svensson", "Brenvik")]
 
 
 @pytest.mark.parametrize(("icon", "confidence"), [("上", 0.99), ("2", 0.52), ("A", 0.7)])
-def test_a_doubtful_character_in_a_box_of_its_own_is_an_icon(icon: str, confidence: float) -> None:
+def test_uncertain_single_character_box_is_an_icon(icon: str, confidence: float) -> None:
     boxes = cards(("08:00-09:00", "Städning", "Anna Svensson", "Brenvik"), indent=46)
     customer = next(each for each in boxes if each.text == "Anna Svensson")
     left, top = customer.corners[0]
@@ -56,7 +56,7 @@ def test_a_doubtful_character_in_a_box_of_its_own_is_an_icon(icon: str, confiden
     assert shifts_of(page([*boxes, symbol])) == [("08:00", "09:00", "Städning", "Anna Svensson", "Brenvik")]
 
 
-def test_a_certain_digit_in_a_box_of_its_own_is_kept() -> None:
+def test_confident_single_digit_box_is_kept() -> None:
     boxes = cards(("08:00-09:00", "Cleaning", "Mary Mossley", "Tay Road"), indent=46)
     street = next(each for each in boxes if each.text == "Tay Road")
     left, top = street.corners[0]
@@ -64,13 +64,13 @@ def test_a_certain_digit_in_a_box_of_its_own_is_kept() -> None:
 
 
 @pytest.mark.parametrize("icon", ["9 ", "Q ", "0 "])
-def test_an_icon_before_a_number_leaves_the_number(icon: str) -> None:
+def test_icon_before_a_house_number_is_removed_and_the_number_kept(icon: str) -> None:
     found = page(cards(("08:00-09:00", "Cleaning", "Mary Mossley", f"{icon}45A Tay Road")))
     assert (shifts_of(found)[0][4], found.problems) == ("45A Tay Road", ())
 
 
 @pytest.mark.parametrize("address", ["9 Tay Road", "45A Tay Road", "12 Brent Lane"])
-def test_an_address_that_begins_with_a_number_keeps_it_where_the_page_has_no_icons(address: str) -> None:
+def test_leading_house_number_is_kept_on_a_page_without_icons(address: str) -> None:
     found = page(
         cards(
             ("08:00-09:00", "Cleaning", "Mary Mossley", address),
@@ -91,7 +91,7 @@ def test_a_digit_before_a_street_is_a_problem_where_the_page_has_icons() -> None
     assert found.problems[0].startswith("'9 Tay Road' may start with an icon or a number (")
 
 
-def test_a_row_that_starts_right_of_its_title_was_read_without_its_icon() -> None:
+def test_house_number_is_kept_in_a_row_indented_by_an_unread_icon() -> None:
     found = page(cards(("08:00-09:00", "Cleaning", "Mary Mossley", "9 Tay Road"), indent=46))
     assert (shifts_of(found)[0][4], found.problems) == ("9 Tay Road", ())
 
@@ -100,14 +100,14 @@ def test_a_row_that_starts_right_of_its_title_was_read_without_its_icon() -> Non
 
 
 @pytest.mark.parametrize("bullet", [" • ", " · ", "•", "· "])
-def test_the_side_of_a_bullet_with_words_for_tasks_is_the_title(bullet: str) -> None:
+def test_side_of_a_bullet_with_task_words_is_the_title(bullet: str) -> None:
     first = page(cards(("08:00-09:00", f"Anna Bua{bullet}Städning"), ("10:00-11:30", f"Bo Altan{bullet}Tillsyn")))
     second = page(cards(("08:00-09:00", f"Städning{bullet}Anna Bua"), ("10:00-11:30", f"Tillsyn{bullet}Bo Altan")))
     expected = [("08:00", "09:00", "Städning", "Anna Bua", ""), ("10:00", "11:30", "Tillsyn", "Bo Altan", "")]
     assert shifts_of(first) == shifts_of(second) == expected
 
 
-def test_one_known_task_tells_the_side_for_all_rows_of_a_page() -> None:
+def test_one_known_task_decides_the_title_side_for_the_whole_page() -> None:
     found = page(cards(("08:00-09:00", "Brenva • Anna Bua"), ("10:00-11:30", "Städning • Bo Altan")))
     assert shifts_of(found) == [
         ("08:00", "09:00", "Brenva", "Anna Bua", ""),
@@ -115,7 +115,7 @@ def test_one_known_task_tells_the_side_for_all_rows_of_a_page() -> None:
     ]
 
 
-def test_a_title_with_a_bullet_stays_whole_where_the_customer_has_a_row() -> None:
+def test_title_with_a_bullet_is_not_split_if_the_customer_has_its_own_row() -> None:
     found = page(cards(("08:00-09:00", "Städning • Tvätt", "Anna Bua", "Brenvik")))
     assert shifts_of(found) == [("08:00", "09:00", "Städning • Tvätt", "Anna Bua", "Brenvik")]
 
@@ -143,20 +143,20 @@ def with_lone_row(text: str, ink: Ink | None) -> list[TextBox]:
     ],
     ids=["as customers look", "as places look"],
 )
-def test_the_only_row_after_a_title_is_what_it_looks_like(ink: Ink, shift: Shown) -> None:
+def test_single_row_after_a_title_is_classified_by_its_color(ink: Ink, shift: ShiftFields) -> None:
     found = page(with_lone_row("Elvan", ink))
     assert (shifts_of(found)[-1], found.problems) == (shift, ())
 
 
 @pytest.mark.parametrize("ink", [BETWEEN, None], ids=["looks like both", "not measured"])
-def test_the_only_row_after_a_title_that_looks_like_neither_is_a_problem(ink: Ink | None) -> None:
+def test_single_row_after_a_title_with_an_unclear_color_is_a_problem(ink: Ink | None) -> None:
     found = page(with_lone_row("Elvan", ink))
     assert len(found.problems) == 1
     assert found.problems[0].startswith("it is unclear whether 'Elvan' is a customer or a location (")
 
 
 @pytest.mark.parametrize("address", ["Storgatan 12", "Brenvägen 4B", "45 Tay Road", "Altan, 412 58 Göteborg"])
-def test_the_only_row_after_a_title_is_a_place_when_it_is_an_address(address: str) -> None:
+def test_single_row_after_a_title_that_is_an_address_is_the_location(address: str) -> None:
     found = page(with_lone_row(address, BETWEEN))
     assert (shifts_of(found)[-1], found.problems) == (("12:00", "13:00", "Lunch", "", address), ())
 
@@ -164,11 +164,11 @@ def test_the_only_row_after_a_title_is_a_place_when_it_is_an_address(address: st
 # Letters --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_small_l_at_the_start_of_a_name_is_a_capital_i() -> None:
+def test_lower_case_l_at_the_start_of_a_name_becomes_a_capital_i() -> None:
     found = page(cards(("08:00-09:00", "Städning", "lngrid Bua", "lrsta")))
     assert shifts_of(found) == [("08:00", "09:00", "Städning", "Ingrid Bua", "Irsta")]
 
 
-def test_a_small_l_within_a_title_stays() -> None:
+def test_lower_case_l_inside_a_title_is_kept() -> None:
     found = page(cards(("08:00-09:00", "Städning av lokal", "Anna Bua", "Brenvik")))
     assert shifts_of(found)[0][2] == "Städning av lokal"

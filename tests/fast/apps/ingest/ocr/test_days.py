@@ -12,18 +12,18 @@ MONDAY, TUESDAY, WEDNESDAY = "2026-09-07", "2026-09-08", "2026-09-09"
 ANNA = ("08:00", "09:00", "Städning", "Anna Svensson", "Askim")
 BO = ("10:00", "11:30", "Tillsyn", "Bo Öberg", "Åby")
 EVA = ("09:15", "10:15", "Möte", "Brf Måsen", "Mölndal")
-Shown = tuple[str, str, str, str, str]
+ShiftFields = tuple[str, str, str, str, str]
 LEFTS = (40, 390, 740)
 HEADERS = ("Mån 7 sep", "Tis 8 sep", "Ons 9 sep")
 
 
-def card(shift: Shown, x: float, y: float) -> list[TextBox]:
+def card(shift: ShiftFields, x: float, y: float) -> list[TextBox]:
     """Return a shift whose rows are below its times."""
     start, end, *rows = shift
     return [box(f"{start}-{end}", x, y), *(box(text, x, y + 65 + at * 60) for at, text in enumerate(rows) if text)]
 
 
-def columns(*days: Sequence[Shown], lefts: Sequence[float] = LEFTS, top: float = 300) -> list[TextBox]:
+def columns(*days: Sequence[ShiftFields], lefts: Sequence[float] = LEFTS, top: float = 300) -> list[TextBox]:
     """Days beside each other, without their headers."""
     return [
         each
@@ -38,7 +38,7 @@ def headers(names: Sequence[str] = HEADERS, *, y: float = 200, shift: float = 0)
     return [box(name, left + shift, y) for name, left in zip(names, LEFTS, strict=False)]
 
 
-def by_day(found: Sequence[RecognisedDay]) -> dict[str | None, list[Shown]]:
+def by_day(found: Sequence[RecognisedDay]) -> dict[str | None, list[ShiftFields]]:
     """The shifts of each day."""
     return {each.schedule_date: shifts_of(each) for each in found}
 
@@ -62,25 +62,25 @@ def find_problems(found: Sequence[RecognisedDay]) -> list[str]:
         ("2026-09-07", "2026-09-08", "2026-09-09"),
     ],
 )
-def test_days_beside_each_other_are_read_each_to_its_date(names: Sequence[str], shift: float) -> None:
+def test_day_columns_are_assigned_to_their_dates(names: Sequence[str], shift: float) -> None:
     found = pages([*headers(names, shift=shift), *columns([ANNA, BO], [EVA], [BO])])
     assert by_day(found) == {MONDAY: [ANNA, BO], TUESDAY: [EVA], WEDNESDAY: [BO]}
     assert find_problems(found) == []
 
 
-def test_headers_centred_above_wide_columns_name_them() -> None:
+def test_centered_headers_are_assigned_to_wide_columns() -> None:
     centred = [box(name, left + 99 - 9 * len(name), 200) for name, left in zip(HEADERS, LEFTS, strict=True)]
     found = pages([*centred, *columns([ANNA], [EVA], [BO])])
     assert by_day(found) == {MONDAY: [ANNA], TUESDAY: [EVA], WEDNESDAY: [BO]}
     assert find_problems(found) == []
 
 
-def test_a_day_without_shifts_between_others_stays_empty() -> None:
+def test_day_without_shifts_between_others_is_empty() -> None:
     found = pages([*headers(), *columns([ANNA], [], [BO])])
     assert by_day(found) == {MONDAY: [ANNA], TUESDAY: [], WEDNESDAY: [BO]}
 
 
-def test_two_rows_of_days_are_read_row_by_row() -> None:
+def test_two_rows_of_day_columns_are_read_row_by_row() -> None:
     below = [box("Tor 10 sep", LEFTS[0], 900), box("Fre 11 sep", LEFTS[1], 900)]
     found = pages([*headers(), *columns([ANNA], [EVA], [BO]), *below, *columns([EVA], [ANNA], top=1000)])
     assert by_day(found) == {
@@ -93,7 +93,7 @@ def test_two_rows_of_days_are_read_row_by_row() -> None:
     assert find_problems(found) == []
 
 
-def test_the_hours_of_a_calendar_left_of_its_days_are_no_problem() -> None:
+def test_hour_scale_left_of_the_days_is_ignored() -> None:
     scale = [box("08:00", 10, 310, 24), box("10:00", 10, 650, 24)]
     lefts = (160, 600)
     names = [box(name, left, 200) for name, left in zip(HEADERS, lefts, strict=False)]
@@ -146,7 +146,7 @@ def test_weekdays_beside_each_other_without_dates_are_a_problem(names: Sequence[
         ("Idag, mån 7 sep", "Imorgon, tis 8 sep"),
     ],
 )
-def test_a_list_belongs_to_the_day_whose_header_is_above(first: str, second: str) -> None:
+def test_list_of_shifts_belongs_to_the_day_header_above(first: str, second: str) -> None:
     boxes = [box(first, 40, 200), *card(ANNA, 40, 280), *card(BO, 40, 580)]
     boxes += [box(second, 40, 900), *card(EVA, 40, 980)]
     found = pages(boxes)
@@ -155,7 +155,7 @@ def test_a_list_belongs_to_the_day_whose_header_is_above(first: str, second: str
     assert [(each.shows_day_start, each.shows_day_end) for each in found] == [(True, True), (True, True)]
 
 
-def test_the_last_day_of_a_list_that_fills_the_page_does_not_end() -> None:
+def test_last_day_of_a_full_page_is_not_marked_as_ended() -> None:
     boxes = [box("Mån 7 sep", 40, 200), *card(ANNA, 40, 280), *card(BO, 40, 580)]
     boxes += [box("Tis 8 sep", 40, 1960), *card(EVA, 40, 2040)]
     assert [(each.schedule_date, each.shows_day_end) for each in pages(boxes)] == [(MONDAY, True), (TUESDAY, False)]
@@ -176,7 +176,7 @@ def test_a_row_for_each_day_with_its_shifts_in_cells_is_read_day_by_day() -> Non
         ("Fr 11.12.2026 14:00-15:00", "Sa 12.12.2026 09:00-10:00"),
     ],
 )
-def test_a_date_and_times_in_one_line_are_parted(first: str, second: str) -> None:
+def test_date_and_times_in_one_line_are_split(first: str, second: str) -> None:
     boxes = [box(first, 40, 300), box("Städning", 600, 300), box("Anna Ek", 600, 365)]
     boxes += [box(second, 40, 500), box("Möte", 600, 500), box("Bo Öberg", 600, 565)]
     assert by_day(pages(boxes)) == {
@@ -191,14 +191,14 @@ def test_times_slightly_above_the_header_beside_them_belong_to_it() -> None:
     assert by_day(pages(boxes)) == {MONDAY: [ANNA], TUESDAY: [EVA]}
 
 
-def test_a_header_that_is_repeated_goes_on_with_its_day() -> None:
+def test_repeated_header_continues_its_day() -> None:
     boxes = [box("Mån 7 sep", 40, 200), *card(ANNA, 40, 280), box("Mån 7 sep", 40, 560), *card(BO, 40, 640)]
     boxes += [box("Tis 8 sep", 40, 960), *card(EVA, 40, 1040)]
     found = pages(boxes)
     assert (by_day(found), find_problems(found)) == ({MONDAY: [ANNA, BO], TUESDAY: [EVA]}, [])
 
 
-def test_a_day_that_comes_again_after_another_is_a_problem() -> None:
+def test_day_that_appears_again_after_another_is_a_problem() -> None:
     boxes = [box("Mån 7 sep", 40, 200), *card(ANNA, 40, 280), box("Tis 8 sep", 40, 560), *card(EVA, 40, 640)]
     boxes += [box("Mån 7 sep", 40, 960), *card(BO, 40, 1040)]
     assert find_problems(pages(boxes)) == ["2026-09-07: 2026-09-07 appears twice, with another day between"]
@@ -210,7 +210,7 @@ def test_a_shift_above_the_first_of_several_dates_is_a_problem() -> None:
     assert find_problems(pages(boxes)) == ["2026-09-07: '10:00-11:30' is above the first date"]
 
 
-def test_a_date_within_words_begins_no_day() -> None:
+def test_date_inside_a_sentence_starts_no_day() -> None:
     note = box("Inställt till 8 september 2026 enligt kund", 40, 200 - 80)
     found = page([note, box("Måndag 7 september 2026", 40, 200), *card(ANNA, 40, 280)])
     assert (found.schedule_date, shifts_of(found)) == (MONDAY, [ANNA])

@@ -52,7 +52,7 @@ def test_a_second_engine_adds_diacritics_and_changes_neither_letters_nor_case(
         ("Goteborg", "Göteborg"),
     ],
 )
-def test_listed_words_need_no_second_engine(first: str, right: str) -> None:
+def test_listed_words_are_corrected_without_a_second_engine(first: str, right: str) -> None:
     assert reconcile_readings(first) == right
 
 
@@ -60,12 +60,12 @@ def test_listed_words_need_no_second_engine(first: str, right: str) -> None:
     "text",
     ["Göteborgs Stad", "Hisings Backa", "Anna Alm", "Lunchvärd", "Brf Måsen", "José Ortega", "IKEA", "Kund 4711"],
 )
-def test_words_that_are_right_are_kept(text: str) -> None:
+def test_correct_words_are_kept(text: str) -> None:
     assert reconcile_readings(text) == text
     assert reconcile_readings(text, text) == text
 
 
-def test_what_both_engines_read_alike_is_kept() -> None:
+def test_reading_shared_by_both_engines_is_kept() -> None:
     assert reconcile_readings("Aby Stad", "Aby Stad") == "Aby Stad"
 
 
@@ -140,7 +140,7 @@ def test_a_confident_line_is_kept_as_read(text: str, second: str | None, reread:
         ("Goteborg", None, "Göteborg", "Göteborg"),
     ],
 )
-def test_a_diacritic_that_the_second_pass_and_another_source_show_is_added_to_a_confident_line(
+def test_diacritic_confirmed_by_another_source_is_added_to_a_confident_line(
     text: str, second: str | None, reread: str, right: str
 ) -> None:
     assert reconcile_readings(text, second, reread, confident_words=text.split()) == right
@@ -151,7 +151,7 @@ def test_a_diacritic_that_only_the_second_pass_shows_is_added_to_an_uncertain_li
 
 
 @pytest.mark.parametrize("is_confident", [True, False])
-def test_a_swedish_letter_that_only_the_second_pass_has_was_missed_before(is_confident: bool) -> None:
+def test_swedish_letter_seen_only_by_the_second_pass_is_added(is_confident: bool) -> None:
     assert (
         reconcile_readings("Drnhult", None, "Drånhult", confident_words=["Drnhult"] if is_confident else [])
         == "Drånhult"
@@ -160,15 +160,13 @@ def test_a_swedish_letter_that_only_the_second_pass_has_was_missed_before(is_con
 
 @pytest.mark.parametrize("second", [None, "Alva", "Älva"])
 @pytest.mark.parametrize("is_confident", [True, False])
-def test_a_word_that_both_passes_read_alike_is_not_changed_by_the_word_list(
-    second: str | None, is_confident: bool
-) -> None:
+def test_word_read_alike_by_both_passes_is_not_changed_by_the_word_list(second: str | None, is_confident: bool) -> None:
     assert reconcile_readings("Alva") == "Älva", "else nothing is shown"
     right = "Älva" if second == "Älva" and not is_confident else "Alva"  # the list and the second engine together
     assert reconcile_readings("Alva", second, "Alva", confident_words=["Alva"] if is_confident else []) == right
 
 
-def test_the_diacritic_of_a_stable_word_is_that_of_the_second_engine() -> None:
+def test_stable_word_takes_the_diacritic_of_the_second_engine() -> None:
     assert reconcile_readings("Fönä", "Fönå", "Fönä") == "Fönå"
 
 
@@ -182,11 +180,11 @@ def test_the_diacritic_of_a_stable_word_is_that_of_the_second_engine() -> None:
         ("Brenva eltan", "Brenva altan", "Brenvaaltan"),
     ],
 )
-def test_a_space_is_added_where_both_other_readings_have_it(second: str | None, reread: str | None, right: str) -> None:
+def test_space_found_in_both_other_readings_is_added(second: str | None, reread: str | None, right: str) -> None:
     assert reconcile_readings("Brenvaaltan", second, reread) == right
 
 
-def test_a_lower_case_l_becomes_a_capital_i_where_the_second_engine_reads_one() -> None:
+def test_lower_case_l_becomes_capital_i_if_the_second_engine_reads_one() -> None:
     assert reconcile_readings("lngrid Bua", "Ingrid Bua") == "Ingrid Bua"
     assert reconcile_readings("lngrid Bua", "lngrid Bua") == "lngrid Bua"
 
@@ -203,9 +201,7 @@ def test_a_lower_case_l_becomes_a_capital_i_where_the_second_engine_reads_one() 
         ("Drnhult", "Drånhult"),
     ],
 )
-def test_readings_agree_that_differ_in_diacritics_spaces_an_icon_or_a_missed_swedish_letter(
-    text: str, reread: str | None
-) -> None:
+def test_readings_agree_despite_diacritics_spaces_icons_or_a_missed_letter(text: str, reread: str | None) -> None:
     assert readings_agree(text, reread)
 
 
@@ -268,7 +264,5 @@ def test_only_a_letter_that_is_uncertain_itself_gets_a_faint_diacritic(uncertain
         ("Jorin", "åJorin", "Jorin"),
     ],
 )
-def test_a_vowel_between_consonants_that_only_the_second_engine_sees_is_there(
-    text: str, second: str, right: str
-) -> None:
+def test_vowel_between_consonants_seen_only_by_the_second_engine_is_added(text: str, second: str, right: str) -> None:
     assert reconcile_readings(text, second, text, confident_words=text.split()) == right

@@ -30,14 +30,14 @@ def test_an_image_without_text_has_no_text_boxes(engine: OcrEngine) -> None:
 
 @needs_swedish
 @pytest.mark.parametrize(("name", "shifts"), [("before", BEFORE), ("after", AFTER), ("grid", AFTER)])
-def test_tesseract_alone_reads_a_screen_completely_too(name: str, shifts: list[tuple[str, str, str, str, str]]) -> None:
+def test_tesseract_alone_reads_a_screen_completely(name: str, shifts: list[tuple[str, str, str, str, str]]) -> None:
     alone = build_engine(EngineConfig("tesseract"))
     assert alone.name == "tesseract"
     image = decode_photo(picture(name))
     assert shows(read_days(alone.recognise(image), image.width, image.height, 2026), shifts)
 
 
-def test_a_language_is_found_in_its_directory_or_the_one_that_is_named(tmp_path: Path) -> None:
+def test_tessdata_is_found_in_the_given_directory_or_its_tessdata_folder(tmp_path: Path) -> None:
     assert find_tessdata("swe", str(tmp_path)) is None
     (tmp_path / "tessdata").mkdir()
     (tmp_path / "tessdata" / "swe.traineddata").touch()
@@ -45,9 +45,7 @@ def test_a_language_is_found_in_its_directory_or_the_one_that_is_named(tmp_path:
     assert find_tessdata("swe", str(tmp_path / "tessdata")) == str(tmp_path / "tessdata")
 
 
-def test_an_engine_that_is_not_there_is_named_with_the_way_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_engine_error_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingExtra, match=r"OCR_LANG=sv: .* has no swe.traineddata; .* tesseract-ocr-swe"):
         build_engine(EngineConfig("tesseract", tessdata=str(tmp_path)))
     monkeypatch.setitem(sys.modules, "rapidocr", None)

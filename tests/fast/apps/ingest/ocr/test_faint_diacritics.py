@@ -5,21 +5,21 @@ import pytest
 
 from duly.apps.ingest.ocr.rapidocr_engine import restore_faint_diacritics
 
-WORD = ("blank", "A", "Å", "Á", "Ä", "O", "Ö", "a", "å", "á", "ä", "o", "ö", "l", "E", "É")
+ALPHABET = ("blank", "A", "Å", "Á", "Ä", "O", "Ö", "a", "å", "á", "ä", "o", "ö", "l", "E", "É")
 
 
 def line(*steps: dict[str, float]) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
     """Return the probabilities of one line, by time step and letter."""
-    chances = np.zeros((1, len(steps), len(WORD)), np.float32)
+    chances = np.zeros((1, len(steps), len(ALPHABET)), np.float32)
     for at, step in enumerate(steps):
         for letter, chance in step.items():
-            chances[0, at, WORD.index(letter)] = chance
+            chances[0, at, ALPHABET.index(letter)] = chance
     return chances
 
 
 def read(*steps: dict[str, float]) -> list[str]:
     """Return the letter that wins at each time step."""
-    return [WORD[at] for at in restore_faint_diacritics(line(*steps), WORD)[0].argmax(axis=1)]
+    return [ALPHABET[at] for at in restore_faint_diacritics(line(*steps), ALPHABET)[0].argmax(axis=1)]
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,7 @@ def read(*steps: dict[str, float]) -> list[str]:
         ({"o": 0.9, "ö": 0.08}, "ö"),
     ],
 )
-def test_a_letter_whose_variants_share_the_probability_becomes_the_most_probable_variant(
-    step: dict[str, float], right: str
-) -> None:
+def test_letter_becomes_its_most_probable_variant_with_a_diacritic(step: dict[str, float], right: str) -> None:
     assert read({"blank": 1.0}, step, {"l": 1.0}) == ["blank", right, "l"]
 
 
@@ -51,8 +49,8 @@ def test_a_letter_whose_variants_share_the_probability_becomes_the_most_probable
         {"Ä": 0.6, "Å": 0.4},
     ],
 )
-def test_too_faint_variants_and_those_of_another_letter_change_nothing(step: dict[str, float]) -> None:
-    assert (restore_faint_diacritics(line(step), WORD) == line(step)).all()
+def test_too_faint_variants_and_variants_of_other_letters_change_nothing(step: dict[str, float]) -> None:
+    assert (restore_faint_diacritics(line(step), ALPHABET) == line(step)).all()
 
 
 def test_a_letter_of_several_time_steps_stays_one_letter() -> None:

@@ -43,7 +43,7 @@ def find_date(lines: list[Line], default_year: int) -> date | None:
         ("Söndag 1 mars 2026 v. 9", date(2026, 3, 1)),
     ],
 )
-def test_a_day_is_found_in_swedish_and_english_with_and_without_a_year(text: str, day: date) -> None:
+def test_date_is_found_in_swedish_and_english_with_or_without_a_year(text: str, day: date) -> None:
     assert find_date([line("Mitt schema"), line(text)], default_year=2025) == day
 
 
@@ -57,7 +57,7 @@ def test_a_day_is_found_in_swedish_and_english_with_and_without_a_year(text: str
         "1/2", "3/5 klara", "Tisdag 3/5 klara", "Dag 3/7", "Vecka 1/2", "24/7",
     ],
 )  # fmt: skip
-def test_what_names_no_day_is_none(text: str) -> None:
+def test_text_without_a_date_gives_none(text: str) -> None:
     assert find_date([line(text)], default_year=2025) is None
 
 
@@ -70,7 +70,7 @@ def test_any_line_has_a_valid_date_or_none(text: str) -> None:
     assert found is None or 2000 <= found.year < 2200
 
 
-def test_of_several_the_one_with_a_weekday_wins_and_then_the_one_with_a_year() -> None:
+def test_date_with_a_weekday_is_preferred_and_then_the_one_with_a_year() -> None:
     lines = [line("Uppdaterad 3 mars 2026", 20), line("Tisdag 24 februari", 60), line("5 april 2026", 90, height=80)]
     assert find_date(lines, default_year=2026) == date(2026, 2, 24)
     assert find_date([line("3 mars", 20), line("5 april 2026", 90)], default_year=2026) == date(2026, 4, 5)
@@ -117,7 +117,7 @@ def test_of_several_the_one_with_a_weekday_wins_and_then_the_one_with_a_year() -
         ("KW 37 Mo 7.9.", date(2025, 9, 7)),
     ],
 )
-def test_a_day_is_found_in_german_and_finnish(text: str, day: date) -> None:
+def test_date_is_found_in_german_and_finnish(text: str, day: date) -> None:
     assert find_date([line("Dienstplan"), line(text)], default_year=2025) == day
 
 
@@ -128,7 +128,7 @@ def test_a_day_is_found_in_german_and_finnish(text: str, day: date) -> None:
         "Frida 24/2", "Montage 24/2", "so 3/5 klara", "Montag 8.30 Uhr", "la 7",
     ],
 )  # fmt: skip
-def test_what_names_no_day_in_german_or_finnish_is_none(text: str) -> None:
+def test_german_or_finnish_text_without_a_date_gives_none(text: str) -> None:
     assert find_date([line(text)], default_year=2025) is None
 
 
@@ -140,7 +140,7 @@ def test_what_names_no_day_in_german_or_finnish_is_none(text: str) -> None:
         ("7 september 2026", None), ("5 to 7 september 2026", None), ("Tisdag den 8 september 2026", 1),
     ],
 )  # fmt: skip
-def test_the_weekday_of_a_date_is_known(text: str, weekday: int | None) -> None:
+def test_weekday_of_a_date_is_parsed(text: str, weekday: int | None) -> None:
     found = find_header_date([line(text)], default_year=2026)
     assert found
     assert (found.weekday, found.contradicts_weekday) == (weekday, False)
@@ -195,7 +195,7 @@ def test_a_weekday_that_contradicts_the_date_is_reported_and_the_date_kept(text:
         ("Thursday 07/05/2026", date(2026, 5, 7), False, False),
     ],
 )
-def test_day_and_month_are_swapped_only_where_a_weekday_says_so(
+def test_day_and_month_are_swapped_only_if_the_weekday_requires_it(
     text: str, day: date, contradicts_weekday: bool, is_ambiguous: bool
 ) -> None:
     found = find_header_date([line(text)], default_year=2026)
@@ -203,7 +203,7 @@ def test_day_and_month_are_swapped_only_where_a_weekday_says_so(
     assert (found.date, found.contradicts_weekday, found.is_ambiguous) == (day, contradicts_weekday, is_ambiguous)
 
 
-def test_a_weekday_that_fits_both_readings_leaves_them_open() -> None:
+def test_weekday_that_fits_both_orders_leaves_the_date_ambiguous() -> None:
     both = next(
         date(2026, month, day)
         for month in range(1, 13)
@@ -216,7 +216,7 @@ def test_a_weekday_that_fits_both_readings_leaves_them_open() -> None:
 
 
 @pytest.mark.parametrize("text", ["Tisdag 13/24 2026", "13.24.2026", "Tisdag 4/13 2026", "4.13.2026", "Tisdag 2/24"])
-def test_where_the_day_comes_first_a_month_after_december_is_no_date(text: str) -> None:
+def test_month_above_12_in_day_first_order_is_not_a_date(text: str) -> None:
     assert find_header_date([line(text)], default_year=2026) is None
 
 
@@ -230,7 +230,7 @@ def test_a_line_with_several_days_is_ambiguous(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "has_year"), [("Tis 8 sep", False), ("Tis 8/9", False), ("8 sep 2026", True), ("2026-09-08", True)]
 )
-def test_it_is_known_whether_the_year_was_written(text: str, has_year: bool) -> None:
+def test_date_records_whether_the_year_was_written(text: str, has_year: bool) -> None:
     found = find_header_date([line(text)], default_year=2026)
     assert found
     assert found.has_year is has_year
@@ -239,7 +239,7 @@ def test_it_is_known_whether_the_year_was_written(text: str, has_year: bool) -> 
 # Several days in one line ---------------------------------------------------------------------------------------------
 
 
-def shown(days: list[HeaderDate]) -> list[tuple[str, int]]:
+def texts_and_days(days: list[HeaderDate]) -> list[tuple[str, int]]:
     """Return the text and the day of the month of each."""
     return [(each.line.text[each.start : each.end], each.date.day) for each in days]
 
@@ -267,11 +267,11 @@ def shown(days: list[HeaderDate]) -> list[tuple[str, int]]:
         ("", []),
     ],
 )
-def test_all_days_of_a_line_are_found_with_their_place(text: str, days: list[tuple[str, int]]) -> None:
-    assert shown(find_dates(line(text), 2026)) == days
+def test_all_dates_of_a_line_are_found_with_their_text(text: str, days: list[tuple[str, int]]) -> None:
+    assert texts_and_days(find_dates(line(text), 2026)) == days
 
 
-def test_each_day_of_a_line_has_its_own_weekday() -> None:
+def test_each_date_of_a_line_has_its_own_weekday() -> None:
     days = find_dates(line("Mån 7/9 Tis 8/9 Fre 9/9"), 2026)
     assert [(each.weekday, each.contradicts_weekday, each.is_ambiguous) for each in days] == [
         (0, False, False), (1, False, False), (4, True, False),
@@ -287,7 +287,7 @@ def test_each_day_of_a_line_has_its_own_weekday() -> None:
         "Tuesday, February 24, 2026", "29 februari",
     ],
 )  # fmt: skip
-def test_a_line_of_nothing_but_days_is_a_header(text: str) -> None:
+def test_line_with_only_dates_is_a_day_header(text: str) -> None:
     assert is_day_header(text)
 
 
@@ -299,7 +299,7 @@ def test_a_line_of_nothing_but_days_is_a_header(text: str) -> None:
         "Ring Anna på måndag", "Maj Andersson", "08:00-09:00", "Tis 8.30", "Lördagsgatan 7",
     ],
 )  # fmt: skip
-def test_a_line_that_says_anything_else_is_no_header(text: str) -> None:
+def test_line_with_other_text_is_not_a_day_header(text: str) -> None:
     assert not is_day_header(text)
 
 

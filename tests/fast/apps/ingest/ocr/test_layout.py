@@ -13,10 +13,10 @@ FOOT = [box(word, x, 2310, 34) for word, x in (("Schema", 75), ("Kalender", 340)
 ANNA = ("08:00", "09:00", "Städning", "Anna Svensson", "Askim")
 BO = ("10:00", "11:30", "Tillsyn", "Bo Öberg", "Åby")
 EVA = ("12:15", "13:15", "Möte", "Brf Måsen", "Mölndal")
-Shown = tuple[str, str, str, str, str]
+ShiftFields = tuple[str, str, str, str, str]
 
 
-def as_list(*shifts: Shown, pin: int = 0) -> list[TextBox]:
+def as_list(*shifts: ShiftFields, pin: int = 0) -> list[TextBox]:
     """Lay shifts out with times on the left, the rest on the right."""
     boxes: list[TextBox] = []
     for nth, (start, end, *rows) in enumerate(shifts):
@@ -26,7 +26,7 @@ def as_list(*shifts: Shown, pin: int = 0) -> list[TextBox]:
     return boxes
 
 
-def as_cards(*shifts: Shown, left: int = 80, top: int = 343) -> list[TextBox]:
+def as_cards(*shifts: ShiftFields, left: int = 80, top: int = 343) -> list[TextBox]:
     """Lay shifts out as cards below each other."""
     boxes: list[TextBox] = []
     for nth, (start, end, *rows) in enumerate(shifts):
@@ -36,7 +36,7 @@ def as_cards(*shifts: Shown, left: int = 80, top: int = 343) -> list[TextBox]:
     return boxes
 
 
-def as_grid(*shifts: Shown) -> list[TextBox]:
+def as_grid(*shifts: ShiftFields) -> list[TextBox]:
     """Lay shifts out as cards in two columns."""
     columns = as_cards(*shifts[::2], left=66), as_cards(*shifts[1::2], left=582)
     return [*columns[0], *columns[1]]
@@ -44,14 +44,14 @@ def as_grid(*shifts: Shown) -> list[TextBox]:
 
 @pytest.mark.parametrize("lay", [as_list, as_cards, as_grid])
 @pytest.mark.parametrize("degrees", [0, 3, -7])
-def test_all_layouts_are_read_straight_and_askew(lay: Callable[..., list[TextBox]], degrees: float) -> None:
+def test_all_layouts_are_read_upright_and_tilted(lay: Callable[..., list[TextBox]], degrees: float) -> None:
     found = page(tilted([*HEAD, *lay(ANNA, BO, EVA), *FOOT], degrees))
     assert sorted(shifts_of(found)) == [ANNA, BO, EVA]
     assert (found.schedule_date, found.problems) == ("2026-02-24", ())
     assert (found.shows_day_start, found.shows_day_end) == (True, True)
 
 
-def test_pieces_of_one_line_are_joined_and_columns_are_not() -> None:
+def test_pieces_of_one_line_are_joined_but_columns_are_not() -> None:
     boxes = [
         *HEAD,
         box("08:00", 48, 317),
@@ -79,19 +79,19 @@ def test_times_below_each_other_are_one_range() -> None:
 
 
 @pytest.mark.parametrize("times", ["1:00 PM - 3:00 PM", "1:00 - 3:00 PM", "1:00PM-3:00PM"])
-def test_a_12_hour_clock_is_converted_and_am_or_pm_is_no_title(times: str) -> None:
+def test_twelve_hour_times_are_converted_and_am_or_pm_is_not_a_title(times: str) -> None:
     boxes = [box("8:00 AM - 9:00 AM", 80, 343), *as_cards(ANNA, BO)[1:]]
     boxes[4] = box(times, 80, 683)
     found = page([*HEAD, *boxes, *FOOT])
     assert (shifts_of(found), found.problems) == ([ANNA, ("13:00", "15:00", *BO[2:])], ())
 
 
-def test_am_and_pm_in_two_lines_are_converted_too() -> None:
+def test_am_and_pm_on_two_lines_are_converted() -> None:
     boxes = [*HEAD, box("1:00 PM", 48, 317), box("3:00 PM", 48, 377), *as_list(ANNA)[1:]]
     assert shifts_of(page(boxes)) == [("13:00", "15:00", *ANNA[2:])]
 
 
-def test_a_missing_location_is_empty_and_an_icon_tells_a_location_from_a_customer() -> None:
+def test_missing_location_is_empty_and_an_icon_marks_a_location() -> None:
     fold = ("08:00", "09:00", "Städning", "Anna Svensson", "")
     assert shifts_of(page([*HEAD, *as_list(fold, BO), *FOOT])) == [fold, BO]
     lunch = [box("08:00-09:00", 48, 317), box("Lunch", 404, 313), box("Askim", 450, 378)]
@@ -99,19 +99,19 @@ def test_a_missing_location_is_empty_and_an_icon_tells_a_location_from_a_custome
 
 
 @pytest.mark.parametrize(
-    "place", ["\N{BULLSEYE} Åby", "Q Åby", "QQ Åby", "\N{COPYRIGHT SIGN}Åby", "QÅby", "O Åby", "O )Åby", "O ) Åby"]
+    "location", ["\N{BULLSEYE} Åby", "Q Åby", "QQ Åby", "\N{COPYRIGHT SIGN}Åby", "QÅby", "O Åby", "O )Åby", "O ) Åby"]
 )
-def test_a_pin_that_was_read_as_a_letter_is_no_part_of_the_place(place: str) -> None:
-    assert shifts_of(page([*HEAD, *as_cards((*BO[:4], place)), *FOOT])) == [BO]
+def test_pin_icon_read_as_a_letter_is_not_part_of_the_location(location: str) -> None:
+    assert shifts_of(page([*HEAD, *as_cards((*BO[:4], location)), *FOOT])) == [BO]
 
 
-def test_durations_and_status_labels_are_no_rows() -> None:
+def test_durations_and_status_labels_are_not_rows() -> None:
     chips = [box("1 h", 900, 317), box("Bekräftad", 700, 317), box("2h 30m", 404, 2000)]
     assert shifts_of(page([*HEAD, *as_list(ANNA, BO), *chips, *FOOT])) == [ANNA, BO]
 
 
 @pytest.mark.parametrize("chip", ["0 45 min", "01 h"])
-def test_the_last_digit_of_the_times_that_was_read_twice_is_no_part_of_a_duration(chip: str) -> None:
+def test_digit_read_twice_is_not_part_of_a_duration(chip: str) -> None:
     (times, *fields) = as_cards(ANNA)
     beside = box(chip, times.corners[1][0] - 10, times.corners[1][1])
     assert shifts_of(page([*HEAD, times, beside, *fields, *FOOT])) == [ANNA]
@@ -124,7 +124,7 @@ def test_a_long_title_continues_in_the_next_row() -> None:
     assert shifts_of(page([*HEAD, *boxes, *FOOT])) == [("08:00", "09:00", " ".join(title), "Anna Svensson", "Askim")]
 
 
-def test_an_address_in_a_fourth_row_is_kept_beside_the_place() -> None:
+def test_address_in_a_fourth_row_is_kept_besides_the_location() -> None:
     boxes = [*as_cards(ANNA), box("Storgatan 12 B, 412 58 Göteborg", 80, 343 + 72 + 198)]
     (found,) = page([*HEAD, *boxes, *FOOT]).shifts
     assert (found.location, found.address) == ("Askim", "Storgatan 12 B, 412 58 Göteborg")
@@ -153,16 +153,14 @@ def test_an_address_in_a_fourth_row_is_kept_beside_the_place() -> None:
         ),
     ],
 )
-def test_what_cannot_be_right_is_a_problem_and_not_guessed(boxes: Sequence[TextBox], problem: str) -> None:
+def test_implausible_text_is_a_problem_and_not_guessed(boxes: Sequence[TextBox], problem: str) -> None:
     (found,) = page([*HEAD, *boxes, *FOOT]).problems
     assert problem in found
 
 
 @pytest.mark.parametrize("lost", [5, 6, 9, 10])  # a title or a customer, of the second shift or the third
 @pytest.mark.parametrize("lay", [as_list, as_cards])
-def test_a_row_that_was_not_read_is_missed_where_the_others_have_it(
-    lay: Callable[..., list[TextBox]], lost: int
-) -> None:
+def test_row_missing_from_one_block_is_a_problem(lay: Callable[..., list[TextBox]], lost: int) -> None:
     boxes = lay(ANNA, BO, EVA)
     problems = page([*HEAD, *boxes[:lost], *boxes[lost + 1 :], *FOOT]).problems
     assert problems
@@ -199,21 +197,21 @@ def test_a_double_booking_is_read(lay: Callable[..., list[TextBox]]) -> None:
         ),
     ],
 )
-def test_a_weekday_that_is_not_the_dates_is_odd_and_without_a_year_a_problem(
+def test_wrong_weekday_is_a_note_and_without_a_year_a_problem(
     head: str, problems: tuple[str, ...], notes: tuple[str, ...]
 ) -> None:
     found = page([box(head, 46, 196), *as_cards(ANNA), *FOOT])
     assert (found.schedule_date, found.problems, found.notes) == ("2026-02-24", problems, notes)
 
 
-def test_a_telephone_number_or_two_years_in_a_card_are_no_times_of_another() -> None:
-    for words in ("0708-1234", "2026-2027", "Lill-Lilla gatan"):
-        boxes = [*as_cards(ANNA), box(words, 80, 343 + 72 + 198)]
+def test_telephone_number_or_years_in_a_card_are_not_times() -> None:
+    for line in ("0708-1234", "2026-2027", "Lill-Lilla gatan"):
+        boxes = [*as_cards(ANNA), box(line, 80, 343 + 72 + 198)]
         found = page([*HEAD, *boxes, *FOOT])
         assert (shifts_of(found), found.problems) == ([ANNA], ())
 
 
-def test_a_page_without_times_shows_nothing() -> None:
+def test_page_without_times_has_no_shifts() -> None:
     found = page([*HEAD, *FOOT])
     assert (found.shifts, found.problems, found.schedule_date) == ((), (), "2026-02-24")
     assert page([]).shifts == ()
@@ -222,7 +220,7 @@ def test_a_page_without_times_shows_nothing() -> None:
 # Which part of the day ------------------------------------------------------------------------------------------------
 
 
-def test_a_page_that_goes_on_below_does_not_end_the_day() -> None:
+def test_page_that_continues_below_does_not_show_the_end_of_the_day() -> None:
     full = as_cards(*[(f"{7 + nth:02}:00", f"{7 + nth:02}:45", *ANNA[2:]) for nth in range(6)])
     found = page([*HEAD, *full, *FOOT])
     assert (len(found.shifts), found.shows_day_start, found.shows_day_end) == (6, True, False)
@@ -232,18 +230,18 @@ def test_a_page_that_goes_on_below_does_not_end_the_day() -> None:
         assert (len(found.shifts), found.shows_day_end, found.problems) == (5, False, ())
 
 
-def test_a_page_without_a_head_does_not_begin_the_day() -> None:
+def test_page_without_a_header_does_not_show_the_start_of_the_day() -> None:
     found = page([box("15:01", 45, 18), box("Askim", 80, 120), *as_cards(ANNA, BO), *FOOT])
     assert (found.schedule_date, found.shows_day_start, found.shows_day_end) == (None, False, True)
 
 
 @pytest.mark.parametrize("text", ["08.10", "Totalt 7.5 h", "App v2.1", "5G 4.5", "Tis 08.10", "1/2"])
-def test_a_clock_an_amount_or_a_version_in_the_head_is_no_day(text: str) -> None:
+def test_clock_amount_or_version_in_the_header_is_not_a_date(text: str) -> None:
     found = page([box(text, 45, 18), box("Mitt schema", 44, 110, 60), *as_cards(ANNA, BO), *FOOT])
     assert (found.schedule_date, found.shows_day_start, len(found.shifts)) == (None, False, 2)
 
 
-def test_what_is_left_of_a_shift_below_the_head_does_not_begin_the_day() -> None:
+def test_partial_shift_below_the_header_does_not_show_the_start_of_the_day() -> None:
     found = page([*HEAD, box("Anna Svensson", 80, 290), box("Askim", 80, 350), *as_cards(BO, EVA, top=480), *FOOT])
     assert (shifts_of(found), found.shows_day_start) == ([BO, EVA], False)
 

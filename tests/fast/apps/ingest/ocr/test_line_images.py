@@ -10,12 +10,12 @@ from duly.apps.ingest.ocr.line_images import crop_line, ends_at_page_edge, has_u
 from duly.apps.ingest.ocr.rapidocr_engine import split_time_ranges
 from duly.apps.ingest.ocr.text_box import TextBox
 
-PAGE, DESK = 240, 120  # greys
+PAGE, BACKGROUND = 240, 120  # greys
 
 
 def drawn(text: str, *, edge: int = 600) -> tuple[Image.Image, TextBox]:
     """Draw a text on a page that ends at an edge; return the image and the box of the first word."""
-    grey = Image.new("L", (600, 120), DESK)
+    grey = Image.new("L", (600, 120), BACKGROUND)
     pen, font = ImageDraw.Draw(grey), ImageFont.load_default(40)
     pen.rectangle((0, 0, edge - 1, 119), fill=PAGE)
     pen.text((40, 35), text, fill=20, font=font)
@@ -24,7 +24,7 @@ def drawn(text: str, *, edge: int = 600) -> tuple[Image.Image, TextBox]:
     return grey, TextBox(text.split()[0], corners, 0.99)
 
 
-def test_text_that_was_not_detected_after_a_box_is_noticed() -> None:
+def test_undetected_text_after_a_box_is_found() -> None:
     grey, box = drawn("Smusten 4")
     assert has_unread_text_after(box, grey, [box])
     corners: Any = tuple((x + box.width, y) for x, y in box.corners)
@@ -32,7 +32,7 @@ def test_text_that_was_not_detected_after_a_box_is_noticed() -> None:
     assert not has_unread_text_after(box, grey, [box, number])
 
 
-def test_a_blank_or_a_bar_after_a_box_is_no_text() -> None:
+def test_blank_or_bar_after_a_box_is_not_text() -> None:
     grey, box = drawn("Smusten")
     assert not has_unread_text_after(box, grey, [box])
     right = box.corners[1][0]

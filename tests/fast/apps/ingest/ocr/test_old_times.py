@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from duly.apps.ingest.ocr.text_box import Ink, TextBox
-from tests.fast.apps.ingest.ocr.test_layout import ANNA, BO, EVA, FOOT, HEAD, Shown, as_cards, as_list
+from tests.fast.apps.ingest.ocr.test_layout import ANNA, BO, EVA, FOOT, HEAD, ShiftFields, as_cards, as_list
 from tests.support.ocr.text_boxes import box, page, shifts_of
 
 STRUCK, NEARLY = (
@@ -32,7 +32,7 @@ def struck(text: str, x: float, y: float, ink: Ink = STRUCK) -> TextBox:
     [(320, 343, 0), (80, 305, 0), (80, 391, 30)],
     ids=["beside the new ones", "above them", "below them"],
 )
-def test_times_that_are_struck_through_near_others_are_old(x: float, y: float, down: float) -> None:
+def test_struck_through_times_near_others_are_old(x: float, y: float, down: float) -> None:
     times, *rest = as_cards(ANNA)
     rows = [replace(each, corners=moved(each, down)) for each in rest]
     found = page([*HEAD, times, struck("07:15-08:15", x, y), *rows, *FOOT])
@@ -44,7 +44,7 @@ def moved(each: TextBox, down: float) -> tuple[tuple[float, float], ...]:
     return tuple((x, y + down) for x, y in each.corners)
 
 
-def test_the_rows_of_a_shift_whose_old_times_are_above_the_new_ones_stay_with_it() -> None:
+def test_rows_of_a_shift_with_old_times_above_stay_with_it() -> None:
     boxes = [struck("07:15-08:15", 48, 317), box("08:00-09:00", 48, 370), *as_list(ANNA)[1:]]
     found = page([*HEAD, *boxes, *as_list(ANNA, BO)[4:], *FOOT])
     assert (shifts_of(found), found.problems) == ([ANNA, BO], ())
@@ -55,7 +55,7 @@ def test_the_rows_of_a_shift_whose_old_times_are_above_the_new_ones_stay_with_it
     ["(07:15-08:15)", "[07:15-08:15]", "tidigare 07:15-08:15", "(was 07:15-08:15)", "vorher 07:15-08:15"],
 )
 @pytest.mark.parametrize("is_beside", [True, False], ids=["beside", "below"])
-def test_times_in_brackets_or_with_a_word_for_old_ones_are_old(old: str, is_beside: bool) -> None:
+def test_times_in_brackets_or_with_a_word_for_old_are_old(old: str, is_beside: bool) -> None:
     times, *rest = as_cards(ANNA)
     note = box(old, 320, 343) if is_beside else box(old, 80, 391)
     rows = [replace(each, corners=moved(each, 30)) for each in rest]
@@ -63,13 +63,13 @@ def test_times_in_brackets_or_with_a_word_for_old_ones_are_old(old: str, is_besi
     assert (shifts_of(found), found.problems) == ([ANNA], ())
 
 
-def test_times_without_a_line_through_them_are_times() -> None:
+def test_times_that_are_not_struck_through_are_valid() -> None:
     boxes = [*as_cards(ANNA, BO), *FOOT]
     boxes[0] = replace(boxes[0], ink=NEARLY)
     assert shifts_of(page([*HEAD, *boxes])) == [ANNA, BO]
 
 
-def test_times_that_are_struck_through_and_replaced_by_nothing_are_a_problem() -> None:
+def test_struck_through_times_without_a_replacement_are_a_problem() -> None:
     boxes = as_cards(ANNA, BO, EVA)
     boxes[4] = replace(boxes[4], ink=STRUCK)
     found = page([*HEAD, *boxes, *FOOT])
@@ -77,14 +77,14 @@ def test_times_that_are_struck_through_and_replaced_by_nothing_are_a_problem() -
 
 
 @pytest.mark.parametrize("at", [1, 2, 3], ids=["title", "customer", "place"])
-def test_words_that_are_struck_through_are_a_problem(at: int) -> None:
+def test_struck_through_words_are_a_problem(at: int) -> None:
     boxes = as_cards(ANNA, BO)
     boxes[at] = replace(boxes[at], ink=STRUCK_WORDS)
     found = page([*HEAD, *boxes, *FOOT])
     assert found.problems == (f"{ANNA[at + 1]!r} is struck through",)
 
 
-def test_words_with_broad_letters_are_not_struck_through() -> None:
+def test_words_with_wide_letters_are_not_struck_through() -> None:
     boxes = [replace(each, ink=WIDE_LETTERS) if at % 4 else each for at, each in enumerate(as_cards(ANNA, BO))]
     found = page([*HEAD, *boxes, *FOOT])
     assert (shifts_of(found), found.problems) == ([ANNA, BO], ())
@@ -109,7 +109,7 @@ def test_times_directly_below_others_that_are_not_struck_through_are_a_problem()
         ([EVA, BO, ANNA], "12:15 is followed by 10:00, 10:00 is followed by 08:00"),
     ],
 )
-def test_times_that_run_backwards_are_a_problem(shifts: Sequence[Shown], steps: str) -> None:
+def test_times_that_run_backwards_are_a_problem(shifts: Sequence[ShiftFields], steps: str) -> None:
     found = page([*HEAD, *as_list(*shifts), *FOOT])
     assert found.problems == (f"the times run backwards: {steps}",)
 
@@ -147,7 +147,7 @@ def stretched(each: TextBox, right: float) -> tuple[tuple[float, float], ...]:
     return ((left, top), (right, top), (right, bottom), (left, bottom))
 
 
-def test_text_that_others_reach_beyond_is_not_cut() -> None:
+def test_text_that_other_text_extends_beyond_is_not_cut_off() -> None:
     boxes = [replace(each, ends_at_page_edge=each.text == "Askim") for each in as_cards(ANNA, BO)]
     found = page([*HEAD, *boxes, *FOOT])
     assert (shifts_of(found), found.problems) == ([ANNA, BO], ())

@@ -14,7 +14,7 @@ EVA = ("12:15", "13:15", "Möte", "Brf Måsen", "Mölndal")
 SHIFTS = [ANNA, BO, EVA]
 LEFTS = (40, 300, 560, 820)
 TOP, PITCH = 300, 90
-Shown = tuple[str, str, str, str, str]
+ShiftFields = tuple[str, str, str, str, str]
 
 
 def row(cells: Sequence[str], y: float, lefts: Sequence[float] = LEFTS) -> list[TextBox]:
@@ -53,7 +53,7 @@ def table(names: Sequence[str], *body: TextBox, lefts: Sequence[float] = LEFTS) 
         ("TID", "AKTIVITET", "KUND", "PLATS"),
     ],
 )
-def test_a_row_of_names_in_four_languages_tells_what_each_column_has(names: Sequence[str]) -> None:
+def test_column_names_are_recognized_in_four_languages(names: Sequence[str]) -> None:
     found = page(table(names, *rows()))
     assert (found.schedule_date, shifts_of(found), found.problems) == ("2026-02-24", SHIFTS, ())
 
@@ -81,20 +81,20 @@ def test_columns_may_be_in_any_order(names: Sequence[str], order: Sequence[int])
         ("Alkaa", "Loppuu", "Tehtävä", "Asiakas", "Paikka"),
     ],
 )
-def test_start_and_end_may_be_in_two_columns(names: Sequence[str]) -> None:
+def test_start_and_end_may_be_in_separate_columns(names: Sequence[str]) -> None:
     lefts = (40, 200, 380, 600, 840)
     body = [each for nth, shift in enumerate(SHIFTS) for each in row(shift, TOP + PITCH * (nth + 1), lefts)]
     found = page(table(names, *body, lefts=lefts))
     assert (shifts_of(found), found.problems) == (SHIFTS, ())
 
 
-def test_a_shift_without_a_customer_has_none_and_keeps_its_place() -> None:
+def test_empty_customer_cell_gives_no_customer_and_keeps_the_location() -> None:
     lunch = ("09:00", "09:30", "Lunch", "", "Åby")
     found = page(table(("Tid", "Aktivitet", "Kund", "Plats"), *rows([ANNA, lunch, BO])))
     assert (shifts_of(found), found.problems) == ([ANNA, lunch, BO], ())
 
 
-def test_a_table_without_a_column_for_titles_has_customers_for_titles() -> None:
+def test_table_without_a_title_column_uses_customers_as_titles() -> None:
     lefts, names = (40, 400, 760), ("Tid", "Kund", "Plats")
     body = [*row(("08:00-09:00", "Anna Ek", "Askim"), 390, lefts), *row(("10:00-11:30", "Bo Öberg", "Åby"), 480, lefts)]
     found = page(table(names, *body, lefts=lefts))
@@ -108,17 +108,17 @@ def test_a_row_without_a_title_is_a_problem() -> None:
 
 
 @pytest.mark.parametrize("name", ["Längd", "Status", "Dauer", "Kesto", "Nr"])
-def test_a_column_that_says_nothing_of_a_shift_is_left_out(name: str) -> None:
+def test_irrelevant_column_is_ignored(name: str) -> None:
     found = page(table(("Tid", "Aktivitet", "Kund", name), *rows([(*shift[:4], "17") for shift in SHIFTS])))
     assert (shifts_of(found), found.problems) == ([(*shift[:4], "") for shift in SHIFTS], ())
 
 
-def test_text_in_a_column_whose_name_is_not_known_is_a_problem() -> None:
+def test_text_in_an_unknown_column_is_a_problem() -> None:
     found = page(table(("Tid", "Aktivitet", "Kund", "Bil"), *rows([ANNA])))
     assert found.problems == ("'Askim' is in the column 'Bil', which is unknown",)
 
 
-def test_a_column_whose_name_is_not_known_may_be_empty() -> None:
+def test_unknown_column_may_be_empty() -> None:
     found = page(table(("Tid", "Aktivitet", "Kund", "Bil"), *rows([(*ANNA[:4], "")])))
     assert (shifts_of(found), found.problems) == ([(*ANNA[:4], "")], ())
 
@@ -128,7 +128,7 @@ def test_a_column_whose_name_is_not_known_may_be_empty() -> None:
 
 @pytest.mark.parametrize("title", ["Trappstädning", "Lunch i parken", "Möte med alla"])
 @pytest.mark.parametrize("customer", ["Ulla Ek", "Birgitta Öberg", "Eva"])
-def test_two_cells_that_an_engine_took_for_one_line_are_cut_at_the_column(title: str, customer: str) -> None:
+def test_two_cells_read_as_one_line_are_split_at_the_column(title: str, customer: str) -> None:
     shifts = [ANNA, ("10:00", "11:30", title, customer, "Åby"), EVA]
     cells = [each for each in rows(shifts) if each.text not in (title, customer)]
     both = box(f"{title} {customer}", 300, TOP + 2 * PITCH)
@@ -136,14 +136,14 @@ def test_two_cells_that_an_engine_took_for_one_line_are_cut_at_the_column(title:
     assert (shifts_of(found), found.problems) == (shifts, ())
 
 
-def test_two_cells_that_could_be_cut_at_either_of_two_blanks_are_a_problem() -> None:
+def test_two_cells_with_an_ambiguous_split_are_a_problem() -> None:
     cells = [each for each in rows([ANNA, BO, EVA]) if each.text not in BO[2:4]]
     both = box("Trappstädning Bo Öberg", 300, TOP + 2 * PITCH)
     first, *_ = page(table(("Tid", "Aktivitet", "Kund", "Plats"), *cells, both)).problems
     assert first.startswith("'Trappstädning Bo Öberg' reaches into another column (")
 
 
-def test_a_roster_of_one_day_is_of_the_day_in_its_column_and_not_of_any_date_above_it() -> None:
+def test_roster_takes_its_date_from_the_day_column_and_not_from_above() -> None:
     lefts = (40, 200, 460, 680, 880)
     names = row(("Dag", "Tid", "Aktivitet", "Kund", "Plats"), TOP, lefts)
     body = row(("7 sep", "08:00-09:00", "Städning", "Anna Ek", "Askim"), 400, lefts)
@@ -151,7 +151,7 @@ def test_a_roster_of_one_day_is_of_the_day_in_its_column_and_not_of_any_date_abo
     assert (found.schedule_date, shifts_of(found), found.problems) == ("2026-09-07", [ANNA], ())
 
 
-def test_a_row_whose_times_cannot_be_read_is_a_problem_though_it_is_the_only_one_of_its_day() -> None:
+def test_row_with_unreadable_times_is_a_problem_even_if_alone_on_its_day() -> None:
     lefts = (40, 200, 460, 680, 880)
     names = row(("Dag", "Tid", "Aktivitet", "Kund", "Plats"), TOP, lefts)
     first = row(("7 sep", "08:00-09:00", "Städning", "Anna Ek", "Askim"), 400, lefts)
@@ -161,7 +161,7 @@ def test_a_row_whose_times_cannot_be_read_is_a_problem_though_it_is_the_only_one
     assert tuesday.problems[0].startswith("'Tillsyn' is in a row without times (")
 
 
-def test_a_cell_of_two_lines_is_read_as_one() -> None:
+def test_cell_of_two_lines_is_joined() -> None:
     body = row(("08:00-09:00", "Städning och", "Anna Ek", "Askim"), 400)
     body += [box("tvätt", 300, 450), *row(("10:00-11:30", "Tillsyn", "Bo Öberg", "Åby"), 550)]
     found = page(table(("Tid", "Aktivitet", "Kund", "Plats"), *body))
@@ -184,7 +184,7 @@ def test_a_row_that_appears_twice_is_a_problem() -> None:
 
 
 @pytest.mark.parametrize("degrees", [-3, -1, 1, 3])
-def test_the_cells_of_a_slanted_page_go_to_their_rows(degrees: float) -> None:
+def test_cells_of_a_tilted_page_are_assigned_to_their_rows(degrees: float) -> None:
     found = page(tilted(table(("Tid", "Aktivitet", "Kund", "Plats"), *rows()), degrees))
     assert (shifts_of(found), found.problems) == (SHIFTS, ())
 
@@ -192,12 +192,12 @@ def test_the_cells_of_a_slanted_page_go_to_their_rows(degrees: float) -> None:
 # Without names --------------------------------------------------------------------------------------------------------
 
 
-def test_rows_of_cells_without_names_have_title_customer_and_place() -> None:
+def test_rows_without_column_names_have_title_customer_and_location() -> None:
     found = page([*HEAD, *rows()])
     assert (shifts_of(found), found.problems) == (SHIFTS, ())
 
 
-def test_rows_of_two_cells_without_names_have_title_and_customer() -> None:
+def test_rows_of_two_cells_without_column_names_have_title_and_customer() -> None:
     shifts = [(*shift[:4], "") for shift in SHIFTS]
     found = page([*HEAD, *rows(shifts)])
     assert (shifts_of(found), found.problems) == (shifts, ())
@@ -210,7 +210,7 @@ ROSTER_LEFTS = (20, 200, 420, 640, 860)
 MONDAY, TUESDAY = "2026-09-07", "2026-09-08"
 
 
-def roster(days: Sequence[str], shifts: Sequence[Shown]) -> list[TextBox]:
+def roster(days: Sequence[str], shifts: Sequence[ShiftFields]) -> list[TextBox]:
     """A table with a day before each row, or nothing where it goes on."""
     body = [
         each
@@ -226,12 +226,12 @@ def roster(days: Sequence[str], shifts: Sequence[Shown]) -> list[TextBox]:
 @pytest.mark.parametrize("degrees", [0, 2])
 def test_a_roster_with_a_day_column_is_read_day_by_day(days: Sequence[str], degrees: float) -> None:
     found = pages(tilted(roster(days, SHIFTS), degrees))
-    read: Mapping[str | None, list[Shown]] = {each.schedule_date: shifts_of(each) for each in found}
+    read: Mapping[str | None, list[ShiftFields]] = {each.schedule_date: shifts_of(each) for each in found}
     assert read == {MONDAY: [ANNA, BO], TUESDAY: [EVA]}
     assert [problem for each in found for problem in each.problems] == []
 
 
-def test_a_roster_that_comes_back_to_a_day_is_a_problem() -> None:
+def test_roster_that_returns_to_an_earlier_day_is_a_problem() -> None:
     found = pages(roster(("7 sep", "8 sep", "7 sep"), SHIFTS))
     problems = [problem for each in found for problem in each.problems]
     assert problems == ["2026-09-07: 2026-09-07 appears twice, with another day between"]

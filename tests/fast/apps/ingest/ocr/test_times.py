@@ -54,7 +54,7 @@ from duly.apps.ingest.ocr.times import (
         ("1:00 PM 3:00 PM", "13:00", "15:00"),
     ],
 )
-def test_a_range_is_found_however_it_is_printed(text: str, start: str, end: str) -> None:
+def test_time_range_is_found_in_every_format(text: str, start: str, end: str) -> None:
     found = find_time_range(text)
     assert found
     assert (found.start, found.end, found.problem) == (start, end, None)
@@ -68,7 +68,7 @@ def test_a_range_is_found_however_it_is_printed(text: str, start: str, end: str)
         "9:00 - 12:00 AM",
     ],
 )  # fmt: skip
-def test_a_range_that_cannot_be_right_says_so(text: str) -> None:
+def test_invalid_time_range_has_a_problem(text: str) -> None:
     found = find_time_range(text)
     assert found
     assert found.problem
@@ -84,7 +84,7 @@ def test_a_range_that_cannot_be_right_says_so(text: str) -> None:
         "q8:00-09:00", "08:00-19:00:00", "08:00-09:000",
     ],
 )  # fmt: skip
-def test_what_is_no_range_is_none(text: str) -> None:
+def test_text_without_a_time_range_gives_none(text: str) -> None:
     assert find_time_range(text) is None
 
 
@@ -97,14 +97,14 @@ def test_text_beside_the_times_is_kept() -> None:
 @pytest.mark.parametrize(
     "text", ["08:00-09:00   10:00-11:30", "08:00-09:00 10:0-11:30", "08:0-09:00 10:00-11:30", "08:00-09:00 10:0011:30"]
 )
-def test_of_two_ranges_in_one_line_none_is_taken_for_the_other(text: str) -> None:
+def test_two_time_ranges_in_one_line_are_a_problem(text: str) -> None:
     found = find_time_range(text)
     assert found
     assert found.problem == f"{text!r} shows more than one time range"
 
 
 @pytest.mark.parametrize("after", ["1:00", "(1.50 h)", "Tel 0708-1234", "PM-möte", "Em Karlsson"])
-def test_a_duration_a_number_or_a_name_after_the_times_is_no_part_of_them(after: str) -> None:
+def test_duration_number_or_name_after_the_times_is_not_part_of_them(after: str) -> None:
     found = find_time_range(f"08:00-09:30 {after}")
     assert found
     assert (found.start, found.end, found.after, found.problem) == ("08:00", "09:30", after, None)
@@ -125,11 +125,11 @@ def test_misread_times_are_distinguished_from_other_text(text: str) -> None:
     "text",
     ["Städning", "24.02.2026", "2026-02-24", "7.50 h", "7:30 tim", "0708-1234", "412 58 Göteborg", "Uppdaterad 15:01"],
 )
-def test_other_text_is_not_meant_for_times(text: str) -> None:
+def test_other_text_does_not_resemble_a_time(text: str) -> None:
     assert not resembles_time(text)
 
 
-def test_a_time_alone_is_one_only_without_other_words() -> None:
+def test_single_time_is_found_only_without_other_words() -> None:
     assert find_single_time("08:00") == "08:00"
     assert find_single_time("kl 8.15") == "08:15"
     assert find_single_time("- 09:30", is_end=True) == "09:30"
@@ -178,7 +178,7 @@ def test_a_time_alone_is_one_only_without_other_words() -> None:
         ("12:00 PM - 12:00 AM", "12:00", "00:00"),
     ],
 )
-def test_times_of_a_12_hour_clock_are_converted_and_leave_nothing_over(text: str, start: str, end: str) -> None:
+def test_twelve_hour_times_are_converted_completely(text: str, start: str, end: str) -> None:
     found = find_time_range(text)
     assert found
     assert (found.start, found.end, found.before, found.after) == (start, end, "", "")
@@ -193,7 +193,7 @@ def test_times_of_a_12_hour_clock_are_converted_and_leave_nothing_over(text: str
         "12 - 1 AM - 2", "1:00-3:00 EM Cleaning",
     ],
 )  # fmt: skip
-def test_times_whose_half_of_the_day_is_not_certain_are_refused(text: str) -> None:
+def test_times_with_an_ambiguous_am_or_pm_are_refused(text: str) -> None:
     found = find_time_range(text)
     assert found is None or found.problem
 
@@ -202,23 +202,23 @@ def test_times_whose_half_of_the_day_is_not_certain_are_refused(text: str) -> No
     "after",
     ["A Andersson", "P Olsson", "P-plats", "p-plats", "Em Karlsson", "IP-telefon", "AP Bygg", "Apan"],
 )
-def test_an_initial_or_a_name_after_the_times_is_no_half_of_the_day(after: str) -> None:
+def test_initial_or_name_after_the_times_is_not_am_or_pm(after: str) -> None:
     found = find_time_range(f"08:00-09:30 {after}")
     assert found
     assert (found.start, found.end, found.after, found.problem) == ("08:00", "09:30", after, None)
 
 
 @pytest.mark.parametrize("text", ["p", "P", "e.m.", "fm", "PM", "a.m.", "nachm.", "vorm.", "ip.", "(pm)"])
-def test_a_half_of_the_day_alone_is_known(text: str) -> None:
+def test_am_and_pm_markers_are_recognized(text: str) -> None:
     assert is_meridiem(text)
 
 
 @pytest.mark.parametrize("text", ["Paus", "Em Karlsson", "A Ek", "", "Förmiddag", "08:00 PM"])
-def test_other_words_are_no_half_of_the_day(text: str) -> None:
+def test_other_words_are_not_am_or_pm(text: str) -> None:
     assert not is_meridiem(text)
 
 
-def test_a_single_time_has_its_half_of_the_day() -> None:
+def test_single_time_keeps_its_am_or_pm() -> None:
     assert find_single_time("1:00p") == "01:00 PM"
     assert find_single_time("9:00 f.m.") == "09:00 AM"
     assert find_single_time("- 3.00 ip.", is_end=True) == "03:00 PM"
@@ -241,17 +241,17 @@ OLD = [
 
 
 @pytest.mark.parametrize("text", OLD)
-def test_a_note_on_an_old_time_is_known(text: str) -> None:
+def test_note_on_an_old_time_is_recognized(text: str) -> None:
     assert is_old_range(text)
 
 
 @pytest.mark.parametrize("text", [text for text in OLD if not text.startswith("(08:00")])
-def test_a_note_on_an_old_time_is_no_range(text: str) -> None:
+def test_note_on_an_old_time_is_not_a_time_range(text: str) -> None:
     assert find_time_range(text) is None
     assert find_hours_range(text) is None
 
 
-def test_a_range_in_brackets_may_be_an_old_one_and_says_so() -> None:
+def test_bracketed_time_range_is_marked() -> None:
     found = find_time_range("(08:00\N{EN DASH}09:00)")
     assert found
     assert (found.start, found.end, found.before, found.after, found.problem) == ("08:00", "09:00", "", "", None)
@@ -266,13 +266,13 @@ def test_a_range_in_brackets_may_be_an_old_one_and_says_so() -> None:
         "(070-123 45 67)",
     ],
 )  # fmt: skip
-def test_what_says_more_than_an_old_time_is_no_such_note(text: str) -> None:
+def test_text_with_more_than_an_old_time_is_not_such_a_note(text: str) -> None:
     assert not is_old_range(text)
 
 
 @pytest.mark.parametrize("note", OLD)
 @pytest.mark.parametrize("title", ["", " Städning"])
-def test_of_a_new_and_an_old_range_the_new_one_is_taken(note: str, title: str) -> None:
+def test_new_time_range_is_used_beside_an_old_one(note: str, title: str) -> None:
     found = find_time_range(f"10:00-11:00 {note}{title}")
     assert found
     assert (found.start, found.end, found.after, found.problem) == ("10:00", "11:00", title.strip(), None)
@@ -291,7 +291,7 @@ def test_of_a_new_and_an_old_range_the_new_one_is_taken(note: str, title: str) -
         "(tidigare 08:00-09:00) \N{RIGHTWARDS ARROW} 10:00-11:00",
     ],
 )
-def test_the_old_range_may_come_first(text: str) -> None:
+def test_old_time_range_may_come_before_the_new_one(text: str) -> None:
     found = find_time_range(text)
     assert found
     assert (found.start, found.end, found.before, found.after, found.problem) == ("10:00", "11:00", "", "", None)
@@ -306,7 +306,7 @@ def test_the_old_range_may_come_first(text: str) -> None:
         "08:00 \N{RIGHTWARDS ARROW} 09:00 \N{RIGHTWARDS ARROW} 10:00 \N{RIGHTWARDS ARROW} 11:00",
     ],
 )  # fmt: skip
-def test_ranges_of_which_none_is_certainly_the_new_one_are_refused(text: str) -> None:
+def test_time_ranges_without_a_clear_new_one_are_refused(text: str) -> None:
     found = find_time_range(text)
     assert found
     assert found.problem
@@ -336,7 +336,7 @@ def test_ranges_of_which_none_is_certainly_the_new_one_are_refused(text: str) ->
         ("kl 08:00 - kl 10:00", "08:00", "10:00"),
     ],
 )
-def test_a_range_with_a_word_for_the_clock_is_certain_and_leaves_nothing_over(text: str, start: str, end: str) -> None:
+def test_time_range_with_a_word_for_hours_is_recognized_completely(text: str, start: str, end: str) -> None:
     found = find_time_range(text)
     assert found
     assert (found.start, found.end, found.before, found.after) == (start, end, "", "")
@@ -361,7 +361,7 @@ def test_a_range_with_a_word_for_the_clock_is_certain_and_leaves_nothing_over(te
         ("10-12 (tidigare 8-10)", "10:00", "12:00"),
     ],
 )
-def test_hours_alone_are_a_range_that_the_layout_must_confirm(text: str, start: str, end: str) -> None:
+def test_bare_hours_are_a_range_that_the_layout_must_confirm(text: str, start: str, end: str) -> None:
     assert find_time_range(text) is None
     found = find_hours_range(text)
     assert found
@@ -375,12 +375,12 @@ def test_hours_alone_are_a_range_that_the_layout_must_confirm(text: str, start: 
         "(8-10)", "8/9-10/9", "7-8 sep", "8", "8-10 st", "Storgatan 5a-7a", "+46-70",
     ],
 )  # fmt: skip
-def test_other_numbers_are_no_hours(text: str) -> None:
+def test_other_numbers_are_not_hours(text: str) -> None:
     assert find_hours_range(text) is None
 
 
 @pytest.mark.parametrize(
     "text", ["Städning kl 8-10", "kl 8-10 ring kunden", "Storgatan 5A-7A", "Rum 1-3", "1-3 PM kurs", "kl 8-10/9"]
 )
-def test_hours_among_other_words_are_no_range(text: str) -> None:
+def test_hours_among_other_words_are_not_a_time_range(text: str) -> None:
     assert find_time_range(text) is None

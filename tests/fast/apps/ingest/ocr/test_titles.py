@@ -60,7 +60,7 @@ def day(
     ],
 )
 @pytest.mark.parametrize("inks", [None, (BOLD, PLAIN)], ids=["looks unknown", "looks known"])
-def test_words_show_that_a_title_continues(first: str, second: str, inks: Sequence[Ink] | None) -> None:
+def test_wording_shows_that_a_title_continues(first: str, second: str, inks: Sequence[Ink] | None) -> None:
     found = page(day(first, second, inks=inks))
     assert shifts_of(found)[-1] == ("14:00", "15:00", f"{first} {second}", "Karin Ek", "Härryda")
     assert found.problems == ()
@@ -71,7 +71,7 @@ def test_a_title_may_continue_in_a_third_row() -> None:
     assert shifts_of(found)[-1][2:] == ("Städning av köket, badrummet och hallen", "Karin Ek", "Härryda")
 
 
-def test_words_show_it_in_a_block_with_the_usual_number_of_rows_too() -> None:
+def test_wording_continues_a_title_in_a_block_with_the_usual_number_of_rows() -> None:
     found = page(day("Hemstädning och", "Fönsterputs", rest=["Karin Ek"]))
     assert shifts_of(found)[-1] == ("14:00", "15:00", "Hemstädning och Fönsterputs", "Karin Ek", "")
 
@@ -79,13 +79,13 @@ def test_words_show_it_in_a_block_with_the_usual_number_of_rows_too() -> None:
 # By strokes -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_second_row_that_looks_like_the_title_belongs_to_it_in_a_block_with_one_row_more() -> None:
+def test_extra_row_styled_like_the_title_belongs_to_the_title() -> None:
     found = page(day(LONG, "Altan Bua", inks=(BOLD, PLAIN)))
     assert shifts_of(found)[-1] == ("14:00", "15:00", f"{LONG} Altan Bua", "Karin Ek", "Härryda")
     assert (shifts_of(found)[:-1], found.problems) == ([ANNA, BO], ())
 
 
-def test_a_second_row_that_looks_like_the_customers_is_one() -> None:
+def test_second_row_styled_like_customers_is_the_customer() -> None:
     rows = ("Altan Bua", "Härryda", "Storgatan 12, 412 58 Göteborg")
     found = page(day(LONG, rest=rows, inks=(BOLD, PLAIN)))
     assert shifts_of(found)[-1] == ("14:00", "15:00", LONG, "Altan Bua", "Härryda")
@@ -93,18 +93,18 @@ def test_a_second_row_that_looks_like_the_customers_is_one() -> None:
 
 
 @pytest.mark.parametrize("inks", [None, (BOLD, PLAIN)], ids=["looks unknown", "looks known"])
-def test_a_block_with_the_usual_number_of_rows_has_a_title_of_one(inks: Sequence[Ink] | None) -> None:
+def test_block_with_the_usual_number_of_rows_has_a_title_of_one_row(inks: Sequence[Ink] | None) -> None:
     found = page(day("Utbildning Brenva", inks=inks))
     assert shifts_of(found)[-1] == ("14:00", "15:00", "Utbildning Brenva", "Karin Ek", "Härryda")
     assert found.problems == ()
 
 
 @pytest.mark.parametrize("inks", [None, (BOLD, BOLD)], ids=["looks unknown", "all look alike"])
-def test_a_row_more_than_others_that_nothing_explains_is_a_problem(inks: Sequence[Ink] | None) -> None:
+def test_unexplained_extra_row_is_a_problem(inks: Sequence[Ink] | None) -> None:
     found = page(day(LONG, "Altan Bua", inks=inks))
     assert found.problems == ("it is unclear which lines of '14:00-15:00' are its title",)
 
 
-def test_a_title_that_looks_wrapped_in_a_block_with_the_usual_number_of_rows_is_a_problem() -> None:
+def test_wrapped_title_in_a_block_with_the_usual_number_of_rows_is_a_problem() -> None:
     found = page(day(LONG, "Altan Bua", rest=["Härryda"], inks=(BOLD, PLAIN)))
     assert found.problems == ("it is unclear which lines of '14:00-15:00' are its title",)

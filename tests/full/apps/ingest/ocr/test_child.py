@@ -66,8 +66,8 @@ async def test_a_child_process_is_reused_and_replaced_when_it_dies(children: Pro
 async def test_hostile_files_are_rejected_with_a_message_by_the_same_child_process(
     children: ProcessPool, ocr: OcrRunner
 ) -> None:
-    for name, (data, words) in REFUSED.items():
-        with pytest.raises(DulyError, match=words):
+    for name, (data, message) in REFUSED.items():
+        with pytest.raises(DulyError, match=message):
             await ocr.recognise(data)
         assert [child.is_reusable for child in children.alive] == [True], name
     assert [child.calls for child in children.alive] == [len(REFUSED)]

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.parametrize("name", ["after", "grid"])
-def test_a_screen_is_read_completely(engine: OcrEngine, name: str) -> None:
+def test_the_ocr_engine_reads_every_recorded_screen_completely(engine: OcrEngine, name: str) -> None:
     image = decode_photo(picture(name))
     boxes = engine.recognise(image)
     assert shows(read_days(boxes, image.width, image.height, 2026), AFTER)
@@ -47,7 +47,7 @@ def test_rapidocr_rereads_a_capital_whose_ring_it_cut_off() -> None:
     assert "Åtgärdsmöte" in texts_of(rapid.recognise(image), image)
 
 
-def test_rapidocr_reads_a_ring_that_is_blurred_into_its_letter_and_none_on_a_bare_one() -> None:
+def test_rapidocr_reads_a_blurred_ring_and_adds_none_to_a_bare_letter() -> None:
     rapid = RapidOcrEngine(None)
     image = decode_photo(picture("faint"))
     boxes = rapid.detect(image)

@@ -29,7 +29,7 @@ def read(*shifts: tuple[str, ...], day: str | None = DAY, problems: tuple[str, .
 # Scoring --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_page_that_is_read_completely_scores_everything() -> None:
+def test_a_completely_read_page_has_the_full_score() -> None:
     score = score_day(read(BO, ANNA), DAY, [ANNA, BO])
     assert score == Score(images=1, dates=1, shifts=2, right=2, times=2, marked=3, kept=3)
 
@@ -49,7 +49,9 @@ def test_a_page_that_is_read_completely_scores_everything() -> None:
         (read(ANNA, BO, problems=("barely legible",)), {"flagged": 1}),
     ],
 )
-def test_what_is_not_as_it_was_shown_is_not_right(found: RecognisedDay, changes: dict[str, int]) -> None:
+def test_a_reading_that_differs_from_the_image_is_not_scored_as_right(
+    found: RecognisedDay, changes: dict[str, int]
+) -> None:
     whole = score_day(read(ANNA, BO), DAY, [ANNA, BO])
     assert score_day(found, DAY, [ANNA, BO]) == replace(whole, **changes)
 
@@ -76,7 +78,7 @@ def test_scores_add_up() -> None:
         ("alone", {"times": 999}, "999 of 1000 times = 99.9 %, and 100 % are needed"),
     ],
 )
-def test_every_need_is_judged_and_the_one_that_is_missed_is_named(
+def test_find_failed_goals_names_the_goal_that_was_missed(
     way: str, change: dict[str, int], refusal: str | None
 ) -> None:
     assert find_failed_goals({way: ALL_RIGHT}) == []
@@ -84,7 +86,7 @@ def test_every_need_is_judged_and_the_one_that_is_missed_is_named(
     assert missed == ([f"{way}: {refusal}"] if refusal else [])
 
 
-def test_where_nothing_was_there_to_read_nothing_is_met() -> None:
+def test_find_failed_goals_fails_without_any_shift_to_read() -> None:
     assert find_failed_goals({}) == find_failed_goals({"alone": Score(images=1)}) == ["there was no shift to read"]
 
 
@@ -95,7 +97,7 @@ READING = Reading(
 )
 
 
-def test_only_what_a_second_engine_read_too_is_called_checked() -> None:
+def test_only_a_reading_of_two_engines_counts_as_checked() -> None:
     both = replace(READING, engine="rapidocr and tesseract")
     assert (both.ways, READING.ways, replace(both, engine="tesseract").ways) == (
         ("checked", "alone"),
@@ -107,7 +109,7 @@ def test_only_what_a_second_engine_read_too_is_called_checked() -> None:
     assert [unknown.page(way).shifts[0].title for way in unknown.ways] == ["Årby", "Arby"]
 
 
-def test_a_screen_that_could_not_be_read_is_flagged_and_shows_nothing() -> None:
+def test_an_unreadable_screen_is_flagged_and_has_no_shifts() -> None:
     failed = Reading("rapidocr", 0, 0, (), 0.0, 0.0, failure="it was not read: TIMEOUT")
     score = score_day(failed.page("alone"), DAY, [ANNA])
     assert score == Score(images=1, shifts=1, marked=2, flagged=1)
@@ -123,7 +125,7 @@ def test_a_screen_that_was_read_as_several_days_counts_as_wrong() -> None:
     assert score_day(found, "2026-09-07", [ANNA]) == Score(images=1, shifts=1, marked=2, flagged=1)
 
 
-def test_a_picture_is_read_once_and_another_of_the_same_name_again(tmp_path: Path) -> None:
+def test_the_reading_cache_is_keyed_by_image_content_and_skips_failures(tmp_path: Path) -> None:
     path = tmp_path / "raw.jsonl"
     ReadingCache(path).write("screens-1", b"one", READING)
     ReadingCache(path).write("screens-2", b"two", replace(READING, failure="it was not read"))
@@ -135,9 +137,7 @@ def test_a_picture_is_read_once_and_another_of_the_same_name_again(tmp_path: Pat
 # Drawing --------------------------------------------------------------------------------------------------------------
 
 
-def test_without_any_of_the_fonts_drawing_says_which_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_drawing_without_fonts_names_the_package_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screens, "FONT_PLACES", (tmp_path,))
     screens.fonts.cache_clear()
     with pytest.raises(Misconfigured, match=r"of Roboto-Regular.ttf, .* none is in .*; install one \(Debian: apt"):
@@ -146,7 +146,7 @@ def test_without_any_of_the_fonts_drawing_says_which_to_install(
 
 
 @pytest.mark.parametrize("seed", [3, 1003])
-def test_a_seed_draws_the_same_screen_with_words_of_its_half(seed: int) -> None:
+def test_a_seed_draws_the_same_screen_with_the_vocabulary_of_its_set(seed: int) -> None:
     try:
         one, other = screens.draw(seed), screens.draw(seed)
     except Misconfigured as error:

@@ -81,27 +81,27 @@ def test_unreadable_times_of_the_first_shift_are_a_problem(lay: Lay, broken: str
 
 @pytest.mark.parametrize("clock", ["15:01", "15.01", "15:01 5G", "3:01 PM"])
 @pytest.mark.parametrize("lay", LAYS)
-def test_the_clock_of_the_telephone_is_no_shift_that_cannot_be_read(lay: Lay, clock: str) -> None:
+def test_the_clock_in_the_status_bar_is_not_reported_as_an_unreadable_shift(lay: Lay, clock: str) -> None:
     found = page([box(clock, 48, 18), *HEAD[1:], *lay(ANNA, BO, EVA), *FOOT])
     assert (sorted(shifts_of(found)), found.problems, found.shows_day_start) == ([ANNA, BO, EVA], (), True)
 
 
 @pytest.mark.parametrize("lay", LAYS)
-def test_the_last_times_that_were_missed_leave_text_without_a_shift(lay: Lay) -> None:
+def test_missed_times_of_the_last_shift_are_reported_as_text_without_a_shift(lay: Lay) -> None:
     boxes = [each for each in lay(ANNA, BO, EVA) if not each.text.startswith(EVA[0])]
     (problem,) = page([*HEAD, *boxes, *FOOT]).problems
     assert problem.startswith("'Möte' after '08:00" if lay is as_grid else "'Möte' after '10:00")
     assert problem.endswith("belongs to no shift")
 
 
-def test_a_column_whose_only_times_were_missed_is_a_problem() -> None:
+def test_a_column_without_readable_times_is_a_problem() -> None:
     left, right = as_grid(ANNA, BO)[:4], as_grid(ANNA, BO)[4:]
     for boxes in ([*left, *right[1:]], [*left[1:], *right]):
         (problem,) = page([*HEAD, *boxes, *FOOT]).problems
         assert problem.endswith("belongs to no shift") or "belong to no shift" in problem
 
 
-def test_two_ranges_that_were_read_as_one_are_a_problem() -> None:
+def test_two_time_ranges_in_one_text_box_are_a_problem() -> None:
     boxes = [each for each in as_grid(ANNA, BO) if each.text[0].isalpha()]
     both = box("08:00-09:00   10:00-11:30", 66, 343, 44)
     problems = page([*HEAD, both, *boxes, *FOOT]).problems
@@ -110,19 +110,19 @@ def test_two_ranges_that_were_read_as_one_are_a_problem() -> None:
 
 @pytest.mark.parametrize("words", ["Förmiddag", "Totalt 2,5 h", "\N{BULLET}\N{BULLET}"])
 @pytest.mark.parametrize("lay", LONG)
-def test_a_heading_or_a_sum_below_the_last_shift_is_no_shift(lay: Lay, words: str) -> None:
+def test_a_heading_or_a_total_below_the_last_shift_is_not_a_shift(lay: Lay, words: str) -> None:
     boxes = lay(ANNA, BO)
     found = page([*HEAD, *boxes, box(words, boxes[-1].corners[0][0], 1300), *FOOT])
     assert (shifts_of(found), found.problems, found.shows_day_end) == ([ANNA, BO], (), True)
 
 
-def test_other_words_below_the_last_shift_do_not_end_the_day() -> None:
+def test_other_text_below_the_last_shift_does_not_end_the_day() -> None:
     found = page([*HEAD, *as_cards(ANNA, BO), box("Visa mera", 500, 1500), *FOOT])
     assert (shifts_of(found), found.problems, found.shows_day_end) == ([ANNA, BO], (), False)
 
 
 @pytest.mark.parametrize("lay", LONG)
-def test_a_row_that_the_foot_of_the_page_cuts_is_left_to_the_next_photograph(lay: Lay) -> None:
+def test_a_row_cut_off_by_the_page_footer_is_left_to_the_next_photograph(lay: Lay) -> None:
     boxes = lay(ANNA, BO, EVA)
     foot = boxes[8].corners[0][1] + 90
     cut = [

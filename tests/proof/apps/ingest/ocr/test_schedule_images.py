@@ -71,7 +71,7 @@ def share_right(outcomes: Sequence[Outcome]) -> float:
     return right / sum(outcome.drawn for outcome in outcomes)
 
 
-def test_drawn_images_of_every_layout_are_read_or_refused(engine: OcrEngine, fonts: list[str]) -> None:
+def test_drawn_images_of_every_layout_are_read_correctly_or_refused(engine: OcrEngine, fonts: list[str]) -> None:
     plans = plan_some(SEED, IMAGES_PER_LAYOUT * len(LAYOUTS), list(LAYOUTS), fonts, list(DAMAGES))
     images = [read_image(plan, engine) for plan in plans]
     wrong = [image.miss for image in images if image.outcome.verdict == "wrong"]

@@ -1,6 +1,6 @@
 """A process that answers runs as fast as it can, with many keys at once, as a person's devices might.
 
-python -m tests.support.tapper <dsn> <seed> <run> [<run> ...]    prints what came of each tap
+python -m tests.support.answer_runs <dsn> <seed> <run> [<run> ...]    prints what came of each tap
 """
 
 import asyncio
@@ -26,10 +26,10 @@ async def tap_all(dsn: str, seed: int, runs: list[int]) -> None:
         async def tap(run: int, action: str, key: str) -> None:
             try:
                 made = await service.answer_run(pool, None, run, Answer(Action(action), key))
-                told = f"{type(made).__name__} {run} {action} {key}"
+                line = f"{type(made).__name__} {run} {action} {key}"
             except DulyError as error:
-                told = f"{error.code} {run} {action} {key}"
-            os.write(1, f"{told}\n".encode())
+                line = f"{error.code} {run} {action} {key}"
+            os.write(1, f"{line}\n".encode())
 
         os.write(1, b"ready\n")
         await asyncio.gather(*(tap(*each) for each in taps))

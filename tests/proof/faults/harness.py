@@ -45,10 +45,10 @@ IN_MEMORY = {"fsync": "off"}  # a killed process loses nothing that it had writt
 SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 SIX_HOURS = 6 * 3600.0
 WORKERS = 5
-LEAST_WORKERS = 3
+MIN_WORKERS = 3
 PATIENT = ("lease_seconds=20", "heartbeat_seconds=5")  # how workers are that nobody disturbs
 SETTLE_SECONDS = 120.0
-MEMORY_SECONDS = 5.0  # so often the logs are kept
+RECORD_SECONDS = 5.0  # so often the logs are kept
 WITNESS = """
 create schema witness;
 create table witness.effect (job uuid not null);
@@ -80,7 +80,7 @@ WAITING: Mapping[str, str] = {
 
 
 ABSENT = "does not exist"
-NO_ROOM = "No space left on device"
+DISK_FULL = "No space left on device"
 REFUSED = "its settle found another owner"  # logged for a refused write; a heartbeat logs another reason
 
 
@@ -91,9 +91,9 @@ class Loss(NamedTuple):
     is_refusal: bool
 
 
-def chance_of(*words: object) -> random.Random:
+def random_for(*parts: object) -> random.Random:
     """Luck that depends on these words alone."""
-    return random.Random("/".join(map(str, words)))  # noqa: S311
+    return random.Random("/".join(map(str, parts)))  # noqa: S311
 
 
 @dataclass(frozen=True)
@@ -109,27 +109,27 @@ class Shape:
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-class World:
+class Harness:
     """Everything there is, and the hand on it."""
 
     def __init__(self, directory: Path, seed: int, shape: Shape) -> None:
         self.directory = directory
         self.seed = seed
         self.shape = shape
-        self.chance = chance_of(seed)  # what faults draw from; an episode gives each its own
-        self.pool_chance = chance_of(seed, "births")  # which pool starts a worker: how many start cannot be foreseen
+        self.chance = random_for(seed)  # what faults draw from; an episode gives each its own
+        self.pool_chance = random_for(seed, "births")  # which pool starts a worker: how many start cannot be foreseen
         self.counts: Counter[str] = Counter()
-        self.said: list[str] = []  # what was done, in order
+        self.log_lines: list[str] = []  # what was done, in order
         self.report: Callable[[str], None] = lambda _: None
-        self.born_at = time.monotonic()
+        self.started_at = time.monotonic()
         self.over = threading.Event()
         self.pools: list[FaultWorkerPool] = []  # that start workers
         self.all_pools: list[FaultWorkerPool] = []  # that ever did
         self.clients: list[Program] = []
         self.connection: psycopg.Connection[Any] | None = None
         self.began = 0  # clients so far
-        self.remembered_at = time.monotonic()  # when the logs were kept last
-        self.kept: list[psycopg.Connection[Any]] = []  # connections that are held on purpose
+        self.recorded_at = time.monotonic()  # when the logs were kept last
+        self.held_connections: list[psycopg.Connection[Any]] = []  # connections that are held on purpose
 
     # Making it --------------------------------------------------------------------------------------------------------
 
@@ -186,21 +186,21 @@ class World:
 
     # Words ------------------------------------------------------------------------------------------------------------
 
-    def say(self, what: str) -> None:
+    def log_step(self, text: str) -> None:
         """A line of what was done, and when."""
-        line = f"{time.monotonic() - self.born_at:8.2f} {what}"
-        self.said.append(line)
+        line = f"{time.monotonic() - self.started_at:8.2f} {text}"
+        self.log_lines.append(line)
         self.report(line)
 
     def pause(self, seconds: float) -> None:
         """Let the world go on for a while; now and then keep what its logs say."""
-        if time.monotonic() > self.remembered_at + MEMORY_SECONDS:
-            self.remember_logs()
+        if time.monotonic() > self.recorded_at + RECORD_SECONDS:
+            self.record_logs()
         self.over.wait(seconds)
 
     # The harness's own hand -------------------------------------------------------------------------------------------
 
-    def ask(self, statement: str, *given: Any) -> list[Any]:
+    def query(self, statement: str, *given: Any) -> list[Any]:
         """Ask the server itself, past every wire, until it answers; one column comes as values."""
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
@@ -216,20 +216,20 @@ class World:
                 self.connection = None
                 self.pause(0.05)
 
-    def keep(self, connection: psycopg.Connection[Any]) -> None:
+    def hold_connection(self, connection: psycopg.Connection[Any]) -> None:
         """Hold a connection as it is, until the world settles down."""
-        self.kept.append(connection)
+        self.held_connections.append(connection)
 
-    def give_webhooks(self) -> None:
+    def add_missing_webhooks(self) -> None:
         """A webhook for everybody who has none."""
-        self.ask(WEBHOOKS, self.receiver.url, SECRET)
+        self.query(WEBHOOKS, self.receiver.url, SECRET)
 
     def pass_time(self, seconds: float) -> None:
         """Let the database's clock jump; every lease lapses, whoever holds it."""
-        self.ask("select 1")
+        self.query("select 1")
         assert self.connection
         move_clock(self.connection, seconds)
-        self.ask("select scheduler.ensure_partitions()")
+        self.query("select scheduler.ensure_partitions()")
 
     # Workers ----------------------------------------------------------------------------------------------------------
 
@@ -250,7 +250,7 @@ class World:
 
     def fill_up(self) -> None:
         """As many workers as there should be, and enough to finish."""
-        while len(self.running()) < max(self.shape.workers, LEAST_WORKERS):
+        while len(self.running()) < max(self.shape.workers, MIN_WORKERS):
             self.start_worker()
 
     def fill_up_beside(self, others: Sequence[tuple[FaultWorkerPool, int]]) -> None:
@@ -301,13 +301,13 @@ class World:
         for client in self.clients:
             with client:
                 client.process.send_signal(signal.SIGTERM)
-                assert client.line() == "end", client.said()
+                assert client.line() == "end", client.stderr_text()
         self.clients.clear()
 
-    def storm(self, *words: object) -> list[int]:
+    def storm(self, *parts: object) -> list[int]:
         """Let every client ask for the same things at once, many times; how often each did, when all are answered."""
         for client in self.clients:
-            client.tell(" ".join(map(str, words)))
+            client.write_line(" ".join(map(str, parts)))
         return [int(client.line().split()[1]) for client in self.clients]
 
     def journal(self) -> list[dict[str, Any]]:
@@ -317,15 +317,15 @@ class World:
 
     # The end of an episode --------------------------------------------------------------------------------------------
 
-    def mend(self) -> None:
+    def undo_faults(self) -> None:
         """Nothing is broken, and nothing is held."""
         self.wire.resume()
         self.client_wire.resume()
         self.receiver.answer = lambda _: Answer()
         self.receiver.delay_seconds = 0.0
         self.receiver.gate.set()
-        while self.kept:
-            self.kept.pop().close()
+        while self.held_connections:
+            self.held_connections.pop().close()
 
     def calm_down(self) -> None:
         """Patient workers take over: the others lose their leases on a busy machine oftener than they finish."""
@@ -335,24 +335,26 @@ class World:
 
     def fill_up_patiently(self) -> None:
         """Enough patient workers to finish; one that finds no database at its start ends."""
-        while len(self.running()) < LEAST_WORKERS:
+        while len(self.running()) < MIN_WORKERS:
             self.start_worker(*PATIENT)
 
-    def settle_down(self) -> list[str]:
+    def wait_until_settled(self) -> list[str]:
         """Nobody asks any more; workers finish, and what they did not is said."""
         self.stop_clients()
         self.pass_time(SIX_HOURS + 60)  # every post is due
         deadline = time.monotonic() + SETTLE_SECONDS
-        while left := {name: several for name, asked in WAITING.items() if (several := self.ask(asked)[0])}:
+        while left := {name: several for name, asked in WAITING.items() if (several := self.query(asked)[0])}:
             if time.monotonic() > deadline:
-                return [f"still waiting after {SETTLE_SECONDS:.0f} s: {name}: {self.look_at(name)}" for name in left]
+                return [
+                    f"still waiting after {SETTLE_SECONDS:.0f} s: {name}: {self.sample_waiting(name)}" for name in left
+                ]
             self.fill_up_patiently()
             self.pause(0.1)
         return []
 
-    def look_at(self, name: str) -> list[Any]:
+    def sample_waiting(self, name: str) -> list[Any]:
         """Some of what waits, and all about it."""
-        return self.ask(
+        return self.query(
             WAITING[name].replace("count(*)", "to_jsonb(t)", 1).replace(" where", " as t where", 1) + " limit 3"
         )
 
@@ -363,9 +365,9 @@ class World:
                 os.kill(pid, signal.SIGTERM)
             pool.exit_status(pid)
 
-    def remember_logs(self) -> None:
+    def record_logs(self) -> None:
         """Keep what the logs say now: it must be said for ever. A server that is away or has no room is left alone."""
-        self.remembered_at = time.monotonic()
+        self.recorded_at = time.monotonic()
         with suppress(psycopg.OperationalError), psycopg.connect(self.dsn, autocommit=True) as connection:
             for source, columns in LOGS.items():
                 connection.execute(
@@ -379,14 +381,14 @@ class World:
         noted = self.directory / "pooler" / "deaths"
         return len(noted.read_text().splitlines()) if noted.exists() else 0
 
-    def troubles(self) -> int:
+    def count_schema_refusals(self) -> int:
         """How often a worker was refused because the schema was not there, by the workers' own logs."""
         return sum(len(pool.logged(ABSENT)) for pool in self.all_pools)
 
-    def refusals_for_want_of_room(self) -> int:
+    def count_disk_full_errors(self) -> int:
         """How often the server said that its disk is full."""
         log = self.server.plan.log
-        return sum(NO_ROOM in line for line in log.read_text(errors="replace").splitlines()) if log.exists() else 0
+        return sum(DISK_FULL in line for line in log.read_text(errors="replace").splitlines()) if log.exists() else 0
 
     def losses(self) -> list[Loss]:
         """Every lease that a worker found lost, by the workers' own logs."""
@@ -398,21 +400,21 @@ ROLES = (Names().worker, Names().api)
 
 
 @contextmanager
-def open_world(seed: int, shape: Shape = Shape()) -> Generator[World, None, None]:  # noqa: B008 (frozen)
+def open_harness(seed: int, shape: Shape = Shape()) -> Generator[Harness, None, None]:  # noqa: B008 (frozen)
     """A world for a while."""
     directory = Path(tempfile.mkdtemp(prefix="duly-chaos-", dir="/tmp"))
     directory.chmod(0o755)
     try:
         with ExitStack() as stack:
-            world = World(directory, seed, shape)
-            world.open(stack)
+            harness = Harness(directory, seed, shape)
+            harness.open(stack)
             try:
-                yield world
+                yield harness
             finally:
-                world.over.set()
-                for client in world.clients:
+                harness.over.set()
+                for client in harness.clients:
                     client.__exit__(None, None, None)
-                if world.connection:
-                    world.connection.close()
+                if harness.connection:
+                    harness.connection.close()
     finally:
         remove_server_directory(directory)

@@ -5,7 +5,7 @@ import signal
 from typing import NoReturn
 
 
-def die_of(_: bytes) -> NoReturn:
+def crash(_: bytes) -> NoReturn:
     """Die of a picture."""
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("it is dead")

@@ -4,8 +4,8 @@ The name of a violation is that of the law it breaks, and of no other; where a l
 follow after a colon. Each is one text of statements, run in one transaction.
 """
 
-ASLEEP = "set session_replication_role = replica;"  # no guard fires, and the catalogue stays as it is
-AWAKE = "set session_replication_role = origin;"
+GUARDS_OFF = "set session_replication_role = replica;"  # no guard fires, and the catalogue stays as it is
+GUARDS_ON = "set session_replication_role = origin;"
 
 LOG = "insert into duly.transition (machine, key, seq, prev_status, next_status) values "
 MESSAGE = "insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'reminder', '{}');"
@@ -20,17 +20,19 @@ POST = (
     " select posts.create_intent('anna', gen_random_uuid(), sha256(''), '', name, true) from posts.uploads;"
 )
 DUE = (
-    ASLEEP + "update posts.posts set created_at = created_at - interval '7 hours',"
+    GUARDS_OFF + "update posts.posts set created_at = created_at - interval '7 hours',"
     " release_time = release_time - interval '7 hours';"
     "update posts.posts set daily_key = posts.daily_key(author_id, created_at);"
-    "update posts.daily_locks set id = (select daily_key || '_UTC' from posts.posts);" + AWAKE
+    "update posts.daily_locks set id = (select daily_key || '_UTC' from posts.posts);" + GUARDS_ON
 )
-TAKE = (
+CLAIM_POST = (
     "update posts.posts set status = 'PROCESSING', lease_owner = 'me/1',"
     " lease_expires_at = duly.clock() + interval '1 minute', process_attempts = 1;"
 )
-APPEAR = "update posts.posts set status = 'RELEASED', settled_by = 'me/1', lease_owner = null, lease_expires_at = null;"
-TELL = (
+RELEASE_POST = (
+    "update posts.posts set status = 'RELEASED', settled_by = 'me/1', lease_owner = null, lease_expires_at = null;"
+)
+NOTIFY_AUTHOR = (
     "insert into duly.outbox (channel, recipient, kind, payload, dedupe_key)"
     " select 'console', author_id, 'post.released', '{}', 'post.released:' || id from posts.posts;"
 )
@@ -47,7 +49,7 @@ SCHEDULED = (
 CAPTURE = "00000000-0000-0000-0000-000000000001"
 OTHER = "00000000-0000-0000-0000-000000000002"
 OPEN = f"insert into schedule_ingest.capture_session (id, user_id) values ('{CAPTURE}', 42);"
-LOOK = (
+CLAIM_SESSION = (
     "update schedule_ingest.capture_session set state = 'processing', locked_by = 'me/1', locked_at = duly.clock(),"
     " lease_seconds = 60, starts = 1;"
 )
@@ -68,13 +70,15 @@ FINISH = (
     " locked_at = null, lease_seconds = null,"
     ' result = \'{"outcome": "changed", "version": 1, "schedule_date": "2026-02-10"}\';'
 )
-SEEN = OPEN + LOOK + WRITE + FINISH + ASLEEP
+FINISHED_SESSION = OPEN + CLAIM_SESSION + WRITE + FINISH + GUARDS_OFF
 WORKER = (
     "insert into duly.workers (id, worker_id, host, pid, version, kinds, slots, started_at) select gen_random_uuid(),"
     " 'w', 'h', 1, 'v', '{ledger,ingest,scheduler,outbox,notifications}', '{}', duly.clock() - interval '1 hour';"
 )
 LONG_AGO = "duly.clock() - interval '1 hour'"
-PICK = "update duly.outbox set status = 'sending', lease_owner = 'me/1', lease_expires_at = duly.clock(), starts = 1;"
+CLAIM_MESSAGE = (
+    "update duly.outbox set status = 'sending', lease_owner = 'me/1', lease_expires_at = duly.clock(), starts = 1;"
+)
 SEND = "update duly.outbox set status = 'sent', settled_by = 'me/1', lease_owner = null, lease_expires_at = null;"
 TEMPLATE = "insert into scheduler.expense_templates (job_id, amount, currency) select id, 5, 'EUR' from scheduler.jobs;"
 CONFIRM = (
@@ -88,15 +92,17 @@ BOOK = (
     " as c;"
 )
 NOTIFY = (
-    AWAKE + "update schedule_ingest.schedule_notification set delivery = 'sending', lease_owner = 'me/1',"
+    GUARDS_ON + "update schedule_ingest.schedule_notification set delivery = 'sending', lease_owner = 'me/1',"
     " lease_expires_at = duly.clock(), starts = 1;"
 )
-FORGET = ASLEEP + "delete from duly.transition where machine = '{}';"  # what happened, and nothing else
+DELETE_LOG = GUARDS_OFF + "delete from duly.transition where machine = '{}';"  # what happened, and nothing else
 FAIL = (
     "update ledger.job set status = 'failed', settled_by = 'me/1', lease_expires_at = null, last_error_code = 'OOPS',"
     """ event_detail = '{"actor": "me/1", "code": "OOPS"}';"""
 )
-DIE = """update ledger.job set status = 'dead_letter', lease_owner = null, event_detail = '{"reason": "gave_up"}';"""
+DEAD_LETTER_JOB = (
+    """update ledger.job set status = 'dead_letter', lease_owner = null, event_detail = '{"reason": "gave_up"}';"""
+)
 CANCEL = (
     "update ledger.job set status = 'canceled', settled_by = 'me/1', lease_owner = null, lease_expires_at = null,"
     """ cancel_requested_at = duly.clock(), event_detail = '{"actor": "me/1", "reason": "handed_back"}';"""
@@ -111,13 +117,13 @@ RESENT = (
     " last_error = 'x'; update duly.outbox set status = 'pending', starts = 2;"
 )
 # Two senders died of it, and then it looks as if nobody had ever begun.
-FORGOTTEN = (
-    PICK
+UNCOUNTED_STARTS = (
+    CLAIM_MESSAGE
     + RETRY.replace("starts = 2", "starts = 1")
-    + PICK.replace("starts = 1", "starts = 2")
+    + CLAIM_MESSAGE.replace("starts = 1", "starts = 2")
     + RETRY.replace("starts = 2", "starts = 0")
 )
-OURS = "me/0123456789abcdefghijkl"  # as a worker of ours signs: with the token of its claim
+OUR_OWNER = "me/0123456789abcdefghijkl"  # as a worker of ours signs: with the token of its claim
 # A second session of the same day, which was done, and what it made: version %s.
 SECOND = (
     "insert into schedule_ingest.capture_session (id, user_id, state, settled_by, starts, revision, result)"
@@ -139,10 +145,10 @@ NUMBERED = (
     ' update schedule_ingest.day_snapshot set events = 2, snapshot_payload = \'[{"start": 1}, {"start": 2}]\''
 )
 # A day of another person, which a session of theirs saw: an event by the first and its snapshot by the second of two.
-ANOTHERS = (
-    AWAKE
+OTHER_USERS_DAY = (
+    GUARDS_ON
     + f"insert into schedule_ingest.capture_session (id, user_id) values ('{OTHER}', 43);"
-    + ASLEEP
+    + GUARDS_OFF
     + "insert into schedule_ingest.schedule_event (event_id, user_id, schedule_date, event_type, location_fingerprint,"
     " customer_fingerprint, old_value_hash, new_value_hash, new_value, source_session_id, seq)"
     f" values ('{OTHER}', 43, '2026-02-10', 'shift_added', 'l', 'c', 'o', 'n', '{{\"start\": 1}}', '%s', 1);"
@@ -150,7 +156,7 @@ ANOTHERS = (
     " values (43, '2026-02-10', '[{\"start\": 1}]', '%s', 1)"
 )
 ENTRIES = (
-    SCHEDULED + ASLEEP + " insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref)"
+    SCHEDULED + GUARDS_OFF + " insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref)"
     " select user_id, name, 5, 'EUR', now(), 'x' from scheduler.jobs;"
 )
 REVERSE = (
@@ -170,7 +176,9 @@ BO = "insert into \"user\".users (uid) values ('bo');"
 BO_ID = '(select max(id) from "user".users)'
 # A version of our canonicaliser for each of two sessions, with its hash; the second has no event.
 SILENT = (
-    SEEN + SECOND % 2 + "update schedule_ingest.schedule_version set canonicalizer = 2, payload = '%s'::jsonb,"
+    FINISHED_SESSION
+    + SECOND % 2
+    + "update schedule_ingest.schedule_version set canonicalizer = 2, payload = '%s'::jsonb,"
     " payload_hash = encode(sha256('%s'), 'hex');"
     " insert into schedule_ingest.schedule_version select user_id, schedule_date, 2, "
     f"'{OTHER}', '%s'::jsonb, encode(sha256('%s'), 'hex'), created_at, 2 from schedule_ingest.schedule_version;"
@@ -191,12 +199,12 @@ PLANTED_OFFENCES = {
     "changed_days_have_events: what is gone alone": unseen("Städning Kök", "Städning"),
     "changed_days_have_events: a number": unseen("Förskolan 3 Eken", "Förskolan 4 Eken"),
     "roles_with_grants_do_not_own": MEMBER + "grant select on duly.orgs to duly_planted_member",
-    "job_events_have_their_job": JOB + ASLEEP + "delete from ledger.job",
+    "job_events_have_their_job": JOB + GUARDS_OFF + "delete from ledger.job",
     "times_of_jobs_match_their_log": (
-        JOB + RUN + SUCCEED + ASLEEP + "update ledger.job set finished_at = finished_at - interval '1 hour'"
+        JOB + RUN + SUCCEED + GUARDS_OFF + "update ledger.job set finished_at = finished_at - interval '1 hour'"
     ),
     "times_of_jobs_match_their_log: started at another time": (
-        JOB + RUN + ASLEEP + "update ledger.job_event set ts = ts - interval '1 hour' where next_status = 'running'"
+        JOB + RUN + GUARDS_OFF + "update ledger.job_event set ts = ts - interval '1 hour' where next_status = 'running'"
     ),
     "keys_match_their_request": KEYED + """update ledger.job set payload = '{"a": 2}'""",
     "missed_ranges_do_not_overlap": (
@@ -222,87 +230,108 @@ PLANTED_OFFENCES = {
         + BOOK % "'NaN'"
     ),
     "versions_have_their_hash": (
-        SEEN + """update schedule_ingest.schedule_version set canonicalizer = 1, payload = '{"a": 1}'"""
+        FINISHED_SESSION + """update schedule_ingest.schedule_version set canonicalizer = 1, payload = '{"a": 1}'"""
     ),
     "versions_have_their_hash: which was edited": (
-        SEEN + "update schedule_ingest.schedule_version set canonicalizer = 1, payload_hash = 'other'"
+        FINISHED_SESSION + "update schedule_ingest.schedule_version set canonicalizer = 1, payload_hash = 'other'"
     ),
-    "days_have_every_version": SEEN + "update schedule_ingest.day_schedule set current_version = 2",
+    "days_have_every_version": FINISHED_SESSION + "update schedule_ingest.day_schedule set current_version = 2",
     "captures_create_at_most_one_version": (
-        SEEN + "alter table schedule_ingest.schedule_version drop constraint uq_schedule_version__session_id;"
+        FINISHED_SESSION
+        + "alter table schedule_ingest.schedule_version drop constraint uq_schedule_version__session_id;"
         " insert into schedule_ingest.schedule_version select user_id, schedule_date, 2, session_id, payload,"
         " payload_hash from schedule_ingest.schedule_version;"
         " update schedule_ingest.day_schedule set current_version = 2"
     ),
-    "versions_belong_to_finished_captures": OPEN + LOOK + WRITE,
-    "events_rebuild_their_day": SEEN + "update schedule_ingest.day_snapshot set snapshot_payload = '[]'",
-    "events_of_a_day_are_counted": SEEN + "update schedule_ingest.day_snapshot set events = 2",
+    "versions_belong_to_finished_captures": OPEN + CLAIM_SESSION + WRITE,
+    "events_rebuild_their_day": FINISHED_SESSION + "update schedule_ingest.day_snapshot set snapshot_payload = '[]'",
+    "events_of_a_day_are_counted": FINISHED_SESSION + "update schedule_ingest.day_snapshot set events = 2",
     "notifications_are_about_events": (
-        SEEN + "update schedule_ingest.schedule_notification set event_ids = '[\"another\"]'"
+        FINISHED_SESSION + "update schedule_ingest.schedule_notification set event_ids = '[\"another\"]'"
     ),
     "events_are_reported_once": (
-        SEEN + AWAKE + " insert into schedule_ingest.schedule_notification select 'another', user_id, schedule_date,"
+        FINISHED_SESSION
+        + GUARDS_ON
+        + " insert into schedule_ingest.schedule_notification select 'another', user_id, schedule_date,"
         " source_session_id, status, notification_type, message, event_ids from schedule_ingest.schedule_notification"
     ),
-    "failed_captures_have_an_error": SEEN + "update schedule_ingest.capture_session set error = 'because'",
-    "finished_captures_have_a_result": SEEN + "update schedule_ingest.capture_session set result = null",
+    "failed_captures_have_an_error": FINISHED_SESSION + "update schedule_ingest.capture_session set error = 'because'",
+    "finished_captures_have_a_result": FINISHED_SESSION + "update schedule_ingest.capture_session set result = null",
     "captures_match_the_end_of_their_log": (
-        OPEN + ASLEEP + " update schedule_ingest.capture_session set state = 'failed', error = 'quietly'"
+        OPEN + GUARDS_OFF + " update schedule_ingest.capture_session set state = 'failed', error = 'quietly'"
     ),
     "captures_are_finished_by_their_lease_owner": (
-        SEEN + "update schedule_ingest.capture_session set settled_by = 'a zombie'"
+        FINISHED_SESSION + "update schedule_ingest.capture_session set settled_by = 'a zombie'"
     ),
-    "posts_match_the_end_of_their_log": POST + ASLEEP + "update posts.posts set revision = 2",
+    "posts_match_the_end_of_their_log": POST + GUARDS_OFF + "update posts.posts set revision = 2",
     "posts_follow_their_state_machine": (
         POST
-        + ASLEEP
+        + GUARDS_OFF
         + "update posts.posts set status = 'RELEASED', revision = 2, version = 2;"
         + POST_LOG
         + "2, 'PENDING', 'RELEASED', '{\"version\": 2}' from posts.posts"
     ),
     "no_post_is_early: it was taken before its time": (
-        POST + DUE + TAKE + APPEAR + TELL + ASLEEP + "update duly.transition set ts = ts - interval '1 day'"
+        POST
+        + DUE
+        + CLAIM_POST
+        + RELEASE_POST
+        + NOTIFY_AUTHOR
+        + GUARDS_OFF
+        + "update duly.transition set ts = ts - interval '1 day'"
         " where next_status = 'PROCESSING'"
     ),
     "no_post_is_early: it appeared before its time": (
-        POST + DUE + TAKE + APPEAR + TELL + ASLEEP + "update duly.transition set ts = ts + interval '1 day'"
+        POST
+        + DUE
+        + CLAIM_POST
+        + RELEASE_POST
+        + NOTIFY_AUTHOR
+        + GUARDS_OFF
+        + "update duly.transition set ts = ts + interval '1 day'"
         " where next_status = 'PROCESSING';"
-        + ASLEEP
+        + GUARDS_OFF
         + "alter table posts.posts drop constraint ck_posts__release_time;"
         " update posts.posts set release_time = released_at + interval '1 second'"
     ),
     "no_post_is_stuck": POST
     + DUE
-    + TAKE
-    + ASLEEP
+    + CLAIM_POST
+    + GUARDS_OFF
     + "update posts.posts set processing_since = duly.clock() - interval '16 min'",
     "posts_are_released_by_their_lease_owner": (
-        POST + DUE + TAKE + APPEAR + TELL + ASLEEP + "update posts.posts set settled_by = 'a zombie'"
+        POST
+        + DUE
+        + CLAIM_POST
+        + RELEASE_POST
+        + NOTIFY_AUTHOR
+        + GUARDS_OFF
+        + "update posts.posts set settled_by = 'a zombie'"
     ),
     "versions_of_posts_only_grow": (
         POST
-        + ASLEEP
+        + GUARDS_OFF
         + "update posts.posts set revision = 2;"
         + POST_LOG
         + "2, 'PENDING', 'PENDING', '{\"version\": 1}' from posts.posts"
     ),
     "days_have_one_post": POST + "update posts.daily_locks set id = 'bo_20200101_UTC'",
     "requests_match_their_post": POST + "update posts.idempotency_keys set answer = '{}'",
-    "authors_are_notified": POST + DUE + TAKE + APPEAR,
+    "authors_are_notified": POST + DUE + CLAIM_POST + RELEASE_POST,
     "job_events_have_no_gap_and_are_linked": (
-        JOB + ASLEEP + "update ledger.job set status = 'running', starts = 1, lease_owner = 'me/1',"
+        JOB + GUARDS_OFF + "update ledger.job set status = 'running', starts = 1, lease_owner = 'me/1',"
         " lease_expires_at = duly.clock(), revision = 3;"
         " insert into ledger.job_event (job_id, org_id, seq, prev_status, next_status)"
         " select id, org_id, 3, 'queued', 'running' from ledger.job"
     ),
     "jobs_match_the_end_of_their_log": (
         JOB
-        + ASLEEP
+        + GUARDS_OFF
         + "update ledger.job set status = 'canceled', finished_at = duly.clock(), retain_until = duly.clock()"
     ),
     "job_events_are_legal": (
         JOB
-        + ASLEEP
+        + GUARDS_OFF
         + "update ledger.job set status = 'canceled', finished_at = duly.clock(), retain_until = duly.clock(),"
         " revision = 3; insert into ledger.job_event (job_id, org_id, seq, prev_status, next_status)"
         " select id, org_id, 2, 'queued', 'dead_letter' from ledger.job"
@@ -312,10 +341,10 @@ PLANTED_OFFENCES = {
     "jobs_are_finished_by_their_lease_owner": JOB + RUN + SUCCEED + "update ledger.job set settled_by = 'a zombie'",
     "no_job_stays_failed": JOB + RUN + FAIL,
     "keys_identify_one_job": (
-        JOB + JOB + ASLEEP + "drop index ledger.idx_job__org_id_idempotency_key;"
+        JOB + JOB + GUARDS_OFF + "drop index ledger.idx_job__org_id_idempotency_key;"
         " update ledger.job set idempotency_key = 'k', request_digest = sha256('')"
     ),
-    "job_events_are_of_their_jobs_org": (JOB + ASLEEP + "update ledger.job_event set org_id = gen_random_uuid()"),
+    "job_events_are_of_their_jobs_org": (JOB + GUARDS_OFF + "update ledger.job_event set org_id = gen_random_uuid()"),
     "transitions_have_no_gap": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 3, 'a', 'b')",
     "transitions_are_linked": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 2, 'x', 'b')",
     "api_keys_have_an_owner": (
@@ -333,12 +362,12 @@ PLANTED_OFFENCES = {
         + "update duly.outbox set lease_owner = 'me'"
     ),
     "messages_match_the_end_of_their_log": (
-        MESSAGE + ASLEEP + " update duly.outbox set status = 'failed', last_error = 'quietly'"
+        MESSAGE + GUARDS_OFF + " update duly.outbox set status = 'failed', last_error = 'quietly'"
     ),
     "messages_have_their_log": "alter table duly.outbox disable trigger outbox_timeline_insert;" + MESSAGE,
     "runs_have_their_key": SCHEDULED + "update scheduler.job_run_keys set period_key = 'another'",
-    "keys_have_their_run": SCHEDULED + ASLEEP + "delete from scheduler.job_runs",
-    "runs_match_the_end_of_their_log": SCHEDULED + ASLEEP + "update scheduler.job_runs set status = 'skipped'",
+    "keys_have_their_run": SCHEDULED + GUARDS_OFF + "delete from scheduler.job_runs",
+    "runs_match_the_end_of_their_log": SCHEDULED + GUARDS_OFF + "update scheduler.job_runs set status = 'skipped'",
     "schedules_are_planned": SCHEDULED + "delete from scheduler.job_plans",
     "answers_match_their_run": (
         SCHEDULED + "insert into scheduler.confirmations (job_run_id, action, idempotency_key)"
@@ -364,51 +393,51 @@ PLANTED_OFFENCES = {
         + SCHEDULED
     ),
     "notifications_match_their_delivery": (
-        SEEN + "update schedule_ingest.schedule_notification set delivery = 'failed'"
+        FINISHED_SESSION + "update schedule_ingest.schedule_notification set delivery = 'failed'"
     ),
     "messages_follow_their_state_machine": (
         MESSAGE
-        + ASLEEP
+        + GUARDS_OFF
         + "update duly.outbox set status = 'sent', revision = 2, sent_at = duly.clock();"
         + LOG[: -len("values ")]
         + "select 'outbox', id::text, 2, 'pending', 'sent' from duly.outbox"
     ),
     "starts_of_messages_match_their_log": MESSAGE + "update duly.outbox set starts = 3",
     "starts_of_messages_match_their_log: a claim that does not count": (
-        MESSAGE + PICK.replace("starts = 1", "starts = 0")
+        MESSAGE + CLAIM_MESSAGE.replace("starts = 1", "starts = 0")
     ),
     "messages_are_leased_exactly_while_sending: by another than took it": (
-        MESSAGE + PICK + ASLEEP + "update duly.outbox set lease_owner = 'another'"
+        MESSAGE + CLAIM_MESSAGE + GUARDS_OFF + "update duly.outbox set lease_owner = 'another'"
     ),
     "messages_match_the_end_of_their_log: a message that is gone": (
         MESSAGE + LOG + f"('outbox', '{OTHER}', 1, null, 'pending')"
     ),
-    "messages_are_sent_by_their_lease_owner": MESSAGE + PICK + SEND.replace("me/1", "a zombie"),
+    "messages_are_sent_by_their_lease_owner": MESSAGE + CLAIM_MESSAGE + SEND.replace("me/1", "a zombie"),
     "expired_leases_of_messages_are_recovered": (
-        MESSAGE + PICK + WORKER + f"update duly.outbox set lease_expires_at = {LONG_AGO}"
+        MESSAGE + CLAIM_MESSAGE + WORKER + f"update duly.outbox set lease_expires_at = {LONG_AGO}"
     ),
-    "jobs_are_leased_exactly_while_running": JOB + ASLEEP + "update ledger.job set lease_owner = 'me'",
+    "jobs_are_leased_exactly_while_running": JOB + GUARDS_OFF + "update ledger.job set lease_owner = 'me'",
     "jobs_are_leased_exactly_while_running: by another than started it": (
-        JOB + RUN + ASLEEP + "update ledger.job set lease_owner = 'another'"
+        JOB + RUN + GUARDS_OFF + "update ledger.job set lease_owner = 'another'"
     ),
     "expired_leases_of_jobs_are_recovered": JOB + RUN + WORKER + f"update ledger.job set lease_expires_at = {LONG_AGO}",
     "posts_match_the_end_of_their_log: a post that is gone": (POST + LOG + f"('post', '{OTHER}', 1, null, 'PENDING')"),
-    "posts_are_leased_exactly_while_processing": POST + ASLEEP + "update posts.posts set lease_owner = 'me'",
+    "posts_are_leased_exactly_while_processing": POST + GUARDS_OFF + "update posts.posts set lease_owner = 'me'",
     "posts_are_leased_exactly_while_processing: by another than took it": (
-        POST + DUE + TAKE + ASLEEP + "update posts.posts set lease_owner = 'another'"
+        POST + DUE + CLAIM_POST + GUARDS_OFF + "update posts.posts set lease_owner = 'another'"
     ),
-    "attempts_of_posts_match_their_log": POST + ASLEEP + "update posts.posts set process_attempts = 2",
+    "attempts_of_posts_match_their_log": POST + GUARDS_OFF + "update posts.posts set process_attempts = 2",
     "versions_differ_from_the_one_before": (
-        SEEN
+        FINISHED_SESSION
         + "update schedule_ingest.schedule_version set canonicalizer = 1;"
         + SECOND % 2
         + MAKE % (2, "payload_hash")
         + "update schedule_ingest.day_schedule set current_version = 2"
     ),
-    "captures_belong_to_their_user: an event": SEEN + ANOTHERS % (CAPTURE, OTHER),
-    "captures_belong_to_their_user: a snapshot": SEEN + ANOTHERS % (OTHER, CAPTURE),
+    "captures_belong_to_their_user: an event": FINISHED_SESSION + OTHER_USERS_DAY % (CAPTURE, OTHER),
+    "captures_belong_to_their_user: a snapshot": FINISHED_SESSION + OTHER_USERS_DAY % (OTHER, CAPTURE),
     "captures_belong_to_their_user: a notification": (
-        SEEN + AWAKE + "insert into schedule_ingest.schedule_notification (notification_id, user_id,"
+        FINISHED_SESSION + GUARDS_ON + "insert into schedule_ingest.schedule_notification (notification_id, user_id,"
         " schedule_date, source_session_id, notification_type, message, event_ids)"
         f" values ('another', 43, '2026-02-10', '{CAPTURE}', 'event', 'm', '[]')"
     ),
@@ -417,19 +446,19 @@ PLANTED_OFFENCES = {
     ),
     "captures_follow_their_state_machine": (
         OPEN
-        + ASLEEP
+        + GUARDS_OFF
         + " update schedule_ingest.capture_session set state = 'done', revision = 2;"
         + LOG
         + f"('capture', '{CAPTURE}', 2, 'pending', 'done')"
     ),
-    "captures_are_leased_exactly_while_processing": SEEN
+    "captures_are_leased_exactly_while_processing": FINISHED_SESSION
     + "update schedule_ingest.capture_session set locked_by = 'me'",
     "captures_are_leased_exactly_while_processing: by another than took it": (
-        OPEN + LOOK + ASLEEP + "update schedule_ingest.capture_session set locked_by = 'another'"
+        OPEN + CLAIM_SESSION + GUARDS_OFF + "update schedule_ingest.capture_session set locked_by = 'another'"
     ),
-    "starts_of_captures_match_their_log": SEEN + "update schedule_ingest.capture_session set starts = 5",
+    "starts_of_captures_match_their_log": FINISHED_SESSION + "update schedule_ingest.capture_session set starts = 5",
     "expired_leases_of_captures_are_recovered": (
-        OPEN + LOOK + WORKER + f"update schedule_ingest.capture_session set locked_at = {LONG_AGO}"
+        OPEN + CLAIM_SESSION + WORKER + f"update schedule_ingest.capture_session set locked_at = {LONG_AGO}"
     ),
     "periods_have_one_run": (
         SCHEDULED + "alter table scheduler.job_run_keys drop constraint uq_job_runs__job_period;"
@@ -441,20 +470,20 @@ PLANTED_OFFENCES = {
     ),
     "runs_follow_their_state_machine": (
         SCHEDULED
-        + ASLEEP
+        + GUARDS_OFF
         + "update scheduler.job_runs set status = 'snoozed', revision = 2;"
         + LOG[: -len("values ")]
         + "select 'run', id::text, 2, 'pending', 'snoozed' from scheduler.job_runs"
     ),
     "schedules_match_the_end_of_their_log": (
-        SCHEDULED + ASLEEP + "update scheduler.jobs set rule = 'cron: 0 11 1 * *'"
+        SCHEDULED + GUARDS_OFF + "update scheduler.jobs set rule = 'cron: 0 11 1 * *'"
     ),
     "schedules_match_the_end_of_their_log: a schedule that is gone": (
         SCHEDULED + LOG + "('schedule', '999', 1, null, 'active')"
     ),
     "schedules_follow_their_state_machine": (
         SCHEDULED
-        + ASLEEP
+        + GUARDS_OFF
         + "update scheduler.jobs set revision = 3;"
         + "insert into duly.transition (machine, key, seq, prev_status, next_status, detail_json)"
         " select 'schedule', id::text, seq, before, after, jsonb_build_object('rule', rule) from scheduler.jobs,"
@@ -490,25 +519,35 @@ PLANTED_OFFENCES = {
         " select 'console', 'bo', 'reminder.due', jsonb_build_object('run', id) from scheduler.job_runs"
     ),
     "notifications_match_their_delivery: one that is gone": (
-        SEEN + LOG + "('notification', 'another', 1, null, 'pending')"
+        FINISHED_SESSION + LOG + "('notification', 'another', 1, null, 'pending')"
     ),
     "notifications_follow_their_state_machine": (
-        SEEN + "update schedule_ingest.schedule_notification set delivery = 'uncertain', revision = 2,"
+        FINISHED_SESSION + "update schedule_ingest.schedule_notification set delivery = 'uncertain', revision = 2,"
         " called_at = duly.clock();" + LOG + "('notification', 'n', 2, 'pending', 'uncertain')"
     ),
     "notifications_are_leased_exactly_while_sending": (
-        SEEN + "update schedule_ingest.schedule_notification set lease_owner = 'me'"
+        FINISHED_SESSION + "update schedule_ingest.schedule_notification set lease_owner = 'me'"
     ),
     "notifications_are_leased_exactly_while_sending: by another than took it": (
-        SEEN + NOTIFY + ASLEEP + "update schedule_ingest.schedule_notification set lease_owner = 'another'"
+        FINISHED_SESSION
+        + NOTIFY
+        + GUARDS_OFF
+        + "update schedule_ingest.schedule_notification set lease_owner = 'another'"
     ),
-    "starts_of_notifications_match_their_log": (SEEN + "update schedule_ingest.schedule_notification set starts = 2"),
+    "starts_of_notifications_match_their_log": (
+        FINISHED_SESSION + "update schedule_ingest.schedule_notification set starts = 2"
+    ),
     "notifications_are_sent_by_their_lease_owner": (
-        SEEN + NOTIFY + "update schedule_ingest.schedule_notification set delivery = 'sent', settled_by = 'a zombie',"
+        FINISHED_SESSION
+        + NOTIFY
+        + "update schedule_ingest.schedule_notification set delivery = 'sent', settled_by = 'a zombie',"
         " lease_owner = null, lease_expires_at = null"
     ),
     "expired_leases_of_notifications_are_recovered": (
-        SEEN + NOTIFY + WORKER + f"update schedule_ingest.schedule_notification set lease_expires_at = {LONG_AGO}"
+        FINISHED_SESSION
+        + NOTIFY
+        + WORKER
+        + f"update schedule_ingest.schedule_notification set lease_expires_at = {LONG_AGO}"
     ),
     "transitions_have_no_gap: from the beginning": (
         "alter table duly.transition drop constraint ck_transition__seq, drop constraint ck_transition__first;"
@@ -516,54 +555,56 @@ PLANTED_OFFENCES = {
         + "('m', 'k', 0, null, 'a'), ('m', 'k', 2, 'a', 'b')"
     ),
     "messages_match_the_end_of_their_log: at another revision": (
-        MESSAGE + ASLEEP + "update duly.outbox set revision = 2"
+        MESSAGE + GUARDS_OFF + "update duly.outbox set revision = 2"
     ),
     "messages_match_the_end_of_their_log: younger than their log": (
-        MESSAGE + ASLEEP + "update duly.outbox set status = 'failed', last_error = 'quietly',"
+        MESSAGE + GUARDS_OFF + "update duly.outbox set status = 'failed', last_error = 'quietly',"
         " created_at = created_at + interval '1 hour'"
     ),
-    "starts_of_messages_match_their_log: a start that nobody made": MESSAGE + PICK + RETRY,
-    "starts_of_messages_match_their_log: sent again with a start more": MESSAGE + PICK + RESENT,
-    "starts_of_messages_match_their_log: and the dead did not count": MESSAGE + FORGOTTEN,
+    "starts_of_messages_match_their_log: a start that nobody made": MESSAGE + CLAIM_MESSAGE + RETRY,
+    "starts_of_messages_match_their_log: sent again with a start more": MESSAGE + CLAIM_MESSAGE + RESENT,
+    "starts_of_messages_match_their_log: and the dead did not count": MESSAGE + UNCOUNTED_STARTS,
     "messages_are_sent_by_their_lease_owner: or failed": (
         MESSAGE
-        + PICK
+        + CLAIM_MESSAGE
         + SEND.replace("'sent', settled_by = 'me/1'", "'failed', settled_by = 'a zombie', last_error = 'x'")
     ),
     "job_events_have_no_gap_and_are_linked: of which one begins elsewhere": (
-        JOB + ASLEEP + "update ledger.job set status = 'running', lease_owner = 'me/1',"
+        JOB + GUARDS_OFF + "update ledger.job set status = 'running', lease_owner = 'me/1',"
         " lease_expires_at = duly.clock(), revision = 2;"
         " insert into ledger.job_event (job_id, org_id, seq, prev_status, next_status)"
         " select id, org_id, 2, 'running', 'running' from ledger.job"
     ),
-    "jobs_match_the_end_of_their_log: at another revision": JOB + ASLEEP + "update ledger.job set revision = 2",
+    "jobs_match_the_end_of_their_log: at another revision": JOB + GUARDS_OFF + "update ledger.job set revision = 2",
     "jobs_are_leased_exactly_while_running: a time without an owner": (
-        JOB + ASLEEP + "update ledger.job set lease_expires_at = duly.clock()"
+        JOB + GUARDS_OFF + "update ledger.job set lease_expires_at = duly.clock()"
     ),
-    "starts_of_jobs_match_their_log: too often": JOB + RUN + ASLEEP + "update ledger.job set max_attempts = 0",
+    "starts_of_jobs_match_their_log: too often": JOB + RUN + GUARDS_OFF + "update ledger.job set max_attempts = 0",
     "jobs_are_finished_by_their_lease_owner: a dead letter": JOB
     + RUN
     + FAIL.replace("by = 'me/1'", "by = 'a zombie'")
-    + DIE,
+    + DEAD_LETTER_JOB,
     "jobs_are_finished_by_their_lease_owner: one that was cancelled": (
         JOB + RUN + CANCEL.replace("by = 'me/1'", "by = 'a zombie'")
     ),
     "jobs_are_finished_by_their_lease_owner: by another in the log": (
-        JOB + RUN + FAIL.replace('"actor": "me/1"', '"actor": "a zombie"') + DIE
+        JOB + RUN + FAIL.replace('"actor": "me/1"', '"actor": "a zombie"') + DEAD_LETTER_JOB
     ),
     "jobs_are_finished_by_their_lease_owner: swept from another": (
-        JOB + RUN + SWEPT.replace('"holder": "me/1"', '"holder": "a zombie"') + DIE
+        JOB + RUN + SWEPT.replace('"holder": "me/1"', '"holder": "a zombie"') + DEAD_LETTER_JOB
     ),
     "posts_match_the_end_of_their_log: in another state": (
-        POST + ASLEEP + "update posts.posts set status = 'PROCESSING', lease_owner = 'me/1', processing_since = now(),"
+        POST
+        + GUARDS_OFF
+        + "update posts.posts set status = 'PROCESSING', lease_owner = 'me/1', processing_since = now(),"
         " lease_expires_at = now()"
     ),
-    "posts_match_the_end_of_their_log: without a log": POST + FORGET.format("post"),
+    "posts_match_the_end_of_their_log: without a log": POST + DELETE_LOG.format("post"),
     "attempts_of_posts_match_their_log: twice at once": (
-        POST + DUE + TAKE.replace("process_attempts = 1", "process_attempts = 2")
+        POST + DUE + CLAIM_POST.replace("process_attempts = 1", "process_attempts = 2")
     ),
     "attempts_of_posts_match_their_log: and by nobody": (
-        POST + DUE + TAKE + APPEAR.replace("set status", "set process_attempts = 2, status") + TELL
+        POST + DUE + CLAIM_POST + RELEASE_POST.replace("set status", "set process_attempts = 2, status") + NOTIFY_AUTHOR
     ),
     "attempts_of_posts_match_their_log: when its caption was edited": (
         POST + "update posts.posts set caption = 'other words', process_attempts = 1"
@@ -571,9 +612,9 @@ PLANTED_OFFENCES = {
     "attempts_of_posts_match_their_log: and the dead did not count": (
         POST
         + DUE
-        + TAKE.replace("interval '1 minute'", "interval '-1 minute'")
+        + CLAIM_POST.replace("interval '1 minute'", "interval '-1 minute'")
         + "update posts.posts set status = 'PENDING', lease_owner = null, lease_expires_at = null;"
-        + TAKE.replace("interval '1 minute'", "interval '-1 minute'").replace("attempts = 1", "attempts = 2")
+        + CLAIM_POST.replace("interval '1 minute'", "interval '-1 minute'").replace("attempts = 1", "attempts = 2")
         + "update posts.posts set status = 'PENDING', lease_owner = null, lease_expires_at = null,"
         " process_attempts = 0;"
     ),
@@ -581,10 +622,10 @@ PLANTED_OFFENCES = {
     "posts_are_released_by_their_lease_owner: twice": (
         POST
         + DUE
-        + TAKE
-        + APPEAR
-        + TELL
-        + ASLEEP
+        + CLAIM_POST
+        + RELEASE_POST
+        + NOTIFY_AUTHOR
+        + GUARDS_OFF
         + "update posts.posts set revision = 4, version = 4;"
         + POST_LOG
         + "4, 'RELEASED', 'RELEASED', '{\"version\": 4, \"attempts\": 1}' from posts.posts"
@@ -607,10 +648,13 @@ PLANTED_OFFENCES = {
         POST + "update posts.idempotency_keys set request_id = gen_random_uuid()"
     ),
     "days_have_every_version: with a gap": (
-        SEEN + SECOND % 3 + MAKE % (3, "'other'") + "update schedule_ingest.day_schedule set current_version = 2"
+        FINISHED_SESSION
+        + SECOND % 3
+        + MAKE % (3, "'other'")
+        + "update schedule_ingest.day_schedule set current_version = 2"
     ),
     "days_have_every_version: from nothing on": (
-        SEEN + "alter table schedule_ingest.schedule_version drop constraint ck_schedule_version__version;"
+        FINISHED_SESSION + "alter table schedule_ingest.schedule_version drop constraint ck_schedule_version__version;"
         " update schedule_ingest.schedule_version set version = 2; update schedule_ingest.capture_session"
         " set result = jsonb_set(result, '{version}', '2');"
         + SECOND % 0
@@ -618,7 +662,7 @@ PLANTED_OFFENCES = {
         + "update schedule_ingest.day_schedule set current_version = 2"
     ),
     "versions_belong_to_finished_captures: of another person": (
-        SEEN
+        FINISHED_SESSION
         + (SECOND % 1).replace("changed", "unchanged")
         + (MAKE % (1, "payload_hash")).replace("select user_id", "select 43")
         + "insert into schedule_ingest.day_schedule (user_id, schedule_date, current_version)"
@@ -629,23 +673,27 @@ PLANTED_OFFENCES = {
         " events)"
         f" values (42, '2026-02-10', '[{{\"start\": 1}}]', '{CAPTURE}', 0)"
     ),
-    "events_of_a_day_are_counted: with a gap": SEEN + NUMBERED % 3,
+    "events_of_a_day_are_counted: with a gap": FINISHED_SESSION + NUMBERED % 3,
     "events_of_a_day_are_counted: from nothing on": (
-        SEEN + (NUMBERED % 0) + "; update schedule_ingest.schedule_event set seq = 2 where seq = 1"
+        FINISHED_SESSION + (NUMBERED % 0) + "; update schedule_ingest.schedule_event set seq = 2 where seq = 1"
     ),
     "captures_match_the_end_of_their_log: at another revision": (
-        SEEN + "update schedule_ingest.capture_session set revision = 4"
+        FINISHED_SESSION + "update schedule_ingest.capture_session set revision = 4"
     ),
-    "captures_match_the_end_of_their_log: without a log": OPEN + FORGET.format("capture"),
-    "starts_of_captures_match_their_log: twice at once": OPEN + LOOK.replace("starts = 1", "starts = 2"),
+    "captures_match_the_end_of_their_log: without a log": OPEN + DELETE_LOG.format("capture"),
+    "starts_of_captures_match_their_log: twice at once": OPEN + CLAIM_SESSION.replace("starts = 1", "starts = 2"),
     "starts_of_captures_match_their_log: a claim that does not count": (
-        OPEN + LOOK.replace("me/1", OURS).replace("starts = 1", "starts = 0")
+        OPEN + CLAIM_SESSION.replace("me/1", OUR_OWNER).replace("starts = 1", "starts = 0")
     ),
     "starts_of_captures_match_their_log: taken from the dead as if nobody had begun": (
-        OPEN + LOOK.replace("duly.clock()", LONG_AGO) + LOOK.replace("me/1", OURS).replace("starts = 1", "starts = 0")
+        OPEN
+        + CLAIM_SESSION.replace("duly.clock()", LONG_AGO)
+        + CLAIM_SESSION.replace("me/1", OUR_OWNER).replace("starts = 1", "starts = 0")
     ),
     "starts_of_captures_match_their_log: a start that nobody made": (
-        OPEN + LOOK + "update schedule_ingest.capture_session set state = 'failed', error = 'x', settled_by = 'me/1',"
+        OPEN
+        + CLAIM_SESSION
+        + "update schedule_ingest.capture_session set state = 'failed', error = 'x', settled_by = 'me/1',"
         " locked_by = null, locked_at = null, lease_seconds = null, starts = 2"
     ),
     "runs_have_their_key: of another schedule": (
@@ -657,22 +705,22 @@ PLANTED_OFFENCES = {
         SCHEDULED + "update scheduler.job_run_keys set scheduled_at = '2001-01-01Z'"
     ),
     "runs_match_the_end_of_their_log: at another revision": (
-        SCHEDULED + ASLEEP + "update scheduler.job_runs set revision = 2"
+        SCHEDULED + GUARDS_OFF + "update scheduler.job_runs set revision = 2"
     ),
     "runs_match_the_end_of_their_log: sent by its log alone": (
         SCHEDULED
         + "update scheduler.job_runs set status = 'sent';"
-        + ASLEEP
+        + GUARDS_OFF
         + "update scheduler.job_runs set sent_at = null"
     ),
     "schedules_match_the_end_of_their_log: in another state": (
-        SCHEDULED + ASLEEP + "update scheduler.jobs set status = 'paused';"
+        SCHEDULED + GUARDS_OFF + "update scheduler.jobs set status = 'paused';"
         " update scheduler.job_plans set plan_at = null"
     ),
     "schedules_match_the_end_of_their_log: at another revision": (
-        SCHEDULED + ASLEEP + "update scheduler.jobs set revision = 2"
+        SCHEDULED + GUARDS_OFF + "update scheduler.jobs set revision = 2"
     ),
-    "schedules_match_the_end_of_their_log: without a log": SCHEDULED + FORGET.format("schedule"),
+    "schedules_match_the_end_of_their_log: without a log": SCHEDULED + DELETE_LOG.format("schedule"),
     "schedules_are_planned: although it is paused": (
         SCHEDULED + "update scheduler.jobs set status = 'paused'; update scheduler.job_plans set plan_at = now()"
     ),
@@ -694,42 +742,44 @@ PLANTED_OFFENCES = {
         SCHEDULED + CONFIRM % """'{"amount": "5", "currency": "SEK"}'""" + BOOK % 5
     ),
     "notifications_match_their_delivery: by the contract alone": (
-        SEEN + "update schedule_ingest.schedule_notification set status = 'failed'"
+        FINISHED_SESSION + "update schedule_ingest.schedule_notification set status = 'failed'"
     ),
     "notifications_match_their_delivery: by its delivery alone": (
-        SEEN + "update schedule_ingest.schedule_notification set delivery = 'uncertain', called_at = now()"
+        FINISHED_SESSION + "update schedule_ingest.schedule_notification set delivery = 'uncertain', called_at = now()"
     ),
     "notifications_match_their_delivery: at another revision": (
-        SEEN + "update schedule_ingest.schedule_notification set revision = 2"
+        FINISHED_SESSION + "update schedule_ingest.schedule_notification set revision = 2"
     ),
-    "notifications_match_their_delivery: without a log": SEEN + FORGET.format("notification"),
+    "notifications_match_their_delivery: without a log": FINISHED_SESSION + DELETE_LOG.format("notification"),
     "starts_of_notifications_match_their_log: a claim that does not count": (
-        SEEN + NOTIFY.replace("starts = 1", "starts = 0")
+        FINISHED_SESSION + NOTIFY.replace("starts = 1", "starts = 0")
     ),
     "starts_of_notifications_match_their_log: a start that nobody made": (
-        SEEN
+        FINISHED_SESSION
         + NOTIFY
         + RETRY.replace("duly.outbox", "schedule_ingest.schedule_notification").replace("status", "delivery")
     ),
     "starts_of_notifications_match_their_log: sent again with a start more": (
-        SEEN
+        FINISHED_SESSION
         + NOTIFY
         + RESENT.replace("duly.outbox", "schedule_ingest.schedule_notification").replace("status", "delivery")
     ),
     "starts_of_notifications_match_their_log: and the dead did not count": (
-        SEEN
-        + AWAKE
-        + FORGOTTEN.replace("duly.outbox", "schedule_ingest.schedule_notification").replace("status", "delivery")
+        FINISHED_SESSION
+        + GUARDS_ON
+        + UNCOUNTED_STARTS.replace("duly.outbox", "schedule_ingest.schedule_notification").replace("status", "delivery")
     ),
     "notifications_are_sent_by_their_lease_owner: or failed": (
-        SEEN + NOTIFY + "update schedule_ingest.schedule_notification set delivery = 'failed', settled_by = 'a zombie',"
+        FINISHED_SESSION
+        + NOTIFY
+        + "update schedule_ingest.schedule_notification set delivery = 'failed', settled_by = 'a zombie',"
         " lease_owner = null, lease_expires_at = null, last_error = 'x'"
     ),
 }
 # What cannot be done without breaking another law as well.
-ALSO = {"posts_are_released_by_their_lease_owner: twice": {"posts_follow_their_state_machine"}}
+ALSO_VIOLATED = {"posts_are_released_by_their_lease_owner: twice": {"posts_follow_their_state_machine"}}
 # What keeps a worker, who may see every row, from doing so: each is found by one arm of the law about that.
-BLINDING = {
+HIDING_POLICIES = {
     "no policy": "alter table duly.orgs enable row level security",
     "a policy that takes away": (
         "alter table duly.orgs enable row level security; create policy all_of_them on duly.orgs using (true);"
@@ -738,11 +788,11 @@ BLINDING = {
 }
 
 
-def law_of(planted: str) -> str:
+def violated_invariant(planted: str) -> str:
     """The law that is broken so."""
     return planted.split(":")[0]
 
 
-def laws_of(planted: str) -> set[str]:
+def violated_invariants(planted: str) -> set[str]:
     """Every law that is broken so: its own, as a rule."""
-    return {law_of(planted), *ALSO.get(planted, ())}
+    return {violated_invariant(planted), *ALSO_VIOLATED.get(planted, ())}

@@ -24,7 +24,7 @@ ADD = (
 LOCKS = ("for share", "for no key update", "for update", "for key share")
 
 
-class Hired(NamedTuple):
+class RegisteredWorker(NamedTuple):
     """A worker as registered in duly.workers."""
 
     name: str
@@ -33,16 +33,16 @@ class Hired(NamedTuple):
     is_live: bool  # and takes new work
 
 
-def begin_anew(admin: Admin) -> None:
+def delete_all_rows(admin: Admin) -> None:
     """Remove every row of the packages that explain."""
     admin.execute("set session_replication_role = replica")
     admin.execute(f"truncate {', '.join(TABLES)} cascade".encode())
     admin.execute("set session_replication_role = origin")
 
 
-def hire_some(random: Random, admin: Admin, work: str, *more: str) -> list[Hired]:
+def register_workers(random: Random, admin: Admin, work: str, *more: str) -> list[RegisteredWorker]:
     """Register up to two workers: live, stopping, stopped, silent, or of another work type."""
-    hired: list[Hired] = []
+    registered: list[RegisteredWorker] = []
     for name in random.sample(NAMES, random.choice([0, 1, 1, 2])):
         own = work if random.random() < 0.9 else "other"
         job_types = [own, *(each for each in more if random.random() < 0.8)]
@@ -53,17 +53,19 @@ def hire_some(random: Random, admin: Admin, work: str, *more: str) -> list[Hired
         is_seen = condition != "silent"
         given = [name, job_types, Jsonb({work: slots}), 0 if is_seen else 3600]
         admin.execute(ADD, [*given, condition == "stopping", condition == "stopped"])
-        hired.append(Hired(name, job_types, slots, condition == "live" and own == work))
-    return hired
+        registered.append(RegisteredWorker(name, job_types, slots, condition == "live" and own == work))
+    return registered
 
 
-def free_of(hired: Sequence[Hired], owners: Sequence[str]) -> list[Hired]:
+def workers_with_free_slot(registered: Sequence[RegisteredWorker], owners: Sequence[str]) -> list[RegisteredWorker]:
     """Return the live workers with a free slot, given the owners of running leases."""
-    return [each for each in hired if each.is_live and sum(o.startswith(f"{each.name}/") for o in owners) < each.slots]
+    return [
+        each for each in registered if each.is_live and sum(o.startswith(f"{each.name}/") for o in owners) < each.slots
+    ]
 
 
 @contextmanager
-def locking_some(random: Random, admin: Admin, table: str, key: str = "id") -> Generator[set[object], None, None]:
+def lock_some_rows(random: Random, admin: Admin, table: str, key: str = "id") -> Generator[set[object], None, None]:
     """Lock some rows in another transaction, in different modes; return those that claims skip."""
     name = sql.Identifier(*table.split("."))
     keys = [row for (row,) in admin.execute(sql.SQL("select {} from {}").format(sql.Identifier(key), name)).fetchall()]

@@ -24,7 +24,7 @@ from duly.db.admin import clone_database, drop_database, rename_database
 from duly.testing import TestDatabases
 
 Admin = psycopg.Connection[Any]
-MOST_BYTES = 2_000_000  # a table or index that grew beyond keeps its shape when emptied: the next test would notice
+MAX_BYTES = 2_000_000  # a table or index that grew beyond keeps its shape when emptied: the next test would notice
 
 NUMBERS = itertools.count(1)  # of all lenders of this process
 
@@ -53,38 +53,40 @@ CATALOGUES: tuple[LiteralString, ...] = (
     "pg_trigger",
     "pg_type",
 )
-ONE: LiteralString = ", count(*), coalesce(age('10'::xid) - min(age(xmin)), 0) from pg_catalog."
-CATALOGUE: LiteralString = " union all ".join("select '" + name + "'" + ONE + name for name in CATALOGUES)
-RELATIONS: LiteralString = "select 'pg_class'" + ONE + "pg_class"  # the one that emptying changes
-OF_THE_DATABASE = """
+COUNT_AND_AGE: LiteralString = ", count(*), coalesce(age('10'::xid) - min(age(xmin)), 0) from pg_catalog."
+CATALOGUE: LiteralString = " union all ".join("select '" + name + "'" + COUNT_AND_AGE + name for name in CATALOGUES)
+RELATIONS: LiteralString = "select 'pg_class'" + COUNT_AND_AGE + "pg_class"  # the one that emptying changes
+DATABASE_SETTINGS = """
 select d.datacl::text, d.datconnlimit, d.datallowconn, d.datistemplate, s.setrole, s.setconfig
 from pg_catalog.pg_database as d left join pg_catalog.pg_db_role_setting as s on s.setdatabase = d.oid
 where d.datname = current_database()
 order by s.setrole
 """
-OURS: LiteralString = (
+OUR_RELATIONS: LiteralString = (
     r"c.relnamespace in (select oid from pg_catalog.pg_namespace where nspname !~ '^pg_(?!toast)|^info')"
 )
 TABLES = f"""
 select c.oid::regclass::text, pg_catalog.pg_total_relation_size(c.oid) from pg_catalog.pg_class as c
-where c.relkind = 'r' and {OURS} and pg_catalog.pg_relation_size(c.oid) > 0
+where c.relkind = 'r' and {OUR_RELATIONS} and pg_catalog.pg_relation_size(c.oid) > 0
 """
 SEQUENCES = f"""
 select c.oid::regclass::text, s.seqstart, pg_catalog.pg_sequence_last_value(c.oid)
-from pg_catalog.pg_class as c join pg_catalog.pg_sequence as s on s.seqrelid = c.oid where {OURS}
+from pg_catalog.pg_class as c join pg_catalog.pg_sequence as s on s.seqrelid = c.oid where {OUR_RELATIONS}
 """
-ESTIMATES = f"select c.oid, c.relpages, c.reltuples, c.relallvisible from pg_catalog.pg_class as c where {OURS}"
+ESTIMATES = (
+    f"select c.oid, c.relpages, c.reltuples, c.relallvisible from pg_catalog.pg_class as c where {OUR_RELATIONS}"
+)
 RESTORE_ESTIMATES = """
 update pg_catalog.pg_class as c
 set relpages = was.relpages, reltuples = was.reltuples, relallvisible = was.relallvisible
 from unnest(%s::oid[], %s::int[], %s::real[], %s::int[]) as was (oid, relpages, reltuples, relallvisible)
 where was.oid = c.oid
 """
-HANG_UP = """
+TERMINATE_BACKENDS = """
 select pg_catalog.pg_terminate_backend(pid, 10000) from pg_catalog.pg_stat_activity
 where datname = %s and pid <> pg_catalog.pg_backend_pid()
 """
-AS_A_COPY = "set session_replication_role = replica; set allow_system_table_mods = on; set lock_timeout = '5s'"
+COPY_SETTINGS = "set session_replication_role = replica; set allow_system_table_mods = on; set lock_timeout = '5s'"
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class State:
     estimates: Mapping[int, tuple[object, ...]]
 
 
-class Lender:
+class DatabasePool:
     """Databases like one template, for one test at a time."""
 
     def __init__(self, databases: TestDatabases, owner: str) -> None:
@@ -106,35 +108,35 @@ class Lender:
         self.spare: dict[str, State] = {}
 
     @contextmanager
-    def lend(self) -> Generator[str, None, None]:
+    def borrow(self) -> Generator[str, None, None]:
         """The address of a database in which nothing has happened yet."""
         name, state = self.spare.popitem() if self.spare else self.clone()
         try:
-            yield self.address_of(name)
+            yield self.address(name)
         finally:
-            self.take_back(name, state)
+            self.return_database(name, state)
 
     def clone(self) -> tuple[str, State]:
         """A new one, and what it is like."""
         name = next(self.names)
         with self.server() as server:
             clone_database(server, self.databases.template, name)
-        with self.inside(name) as admin:
-            return name, look_at(admin)
+        with self.connect_to(name) as admin:
+            return name, read_state(admin)
 
-    def take_back(self, name: str, state: State) -> None:
+    def return_database(self, name: str, state: State) -> None:
         """Keep it under another name if it can be emptied; drop it if it cannot."""
         new_name = next(self.names)
         with self.server() as server:
             try:
-                server.execute(HANG_UP, [name])
+                server.execute(TERMINATE_BACKENDS, [name])
                 rename_database(server, name, new_name)
             except psycopg.Error:  # the test dropped it, or somebody came back at once
                 drop_database(server, name)
                 return
-            with suppress(psycopg.Error), self.inside(new_name) as admin:
-                if empty(admin, state):
-                    self.spare[new_name] = replace(state, catalogue={**state.catalogue, **relations_of(admin)})
+            with suppress(psycopg.Error), self.connect_to(new_name) as admin:
+                if reset_database(admin, state):
+                    self.spare[new_name] = replace(state, catalogue={**state.catalogue, **read_relations(admin)})
                     return
             drop_database(server, new_name)
 
@@ -144,7 +146,7 @@ class Lender:
             while self.spare:
                 drop_database(server, self.spare.popitem()[0])
 
-    def address_of(self, name: str) -> str:
+    def address(self, name: str) -> str:
         """Where a database is."""
         return make_conninfo(self.databases.dsn, dbname=name)
 
@@ -152,46 +154,46 @@ class Lender:
         """A connection to the server, beside the databases that are lent."""
         return psycopg.connect(self.databases.dsn, autocommit=True)
 
-    def inside(self, name: str) -> Admin:
+    def connect_to(self, name: str) -> Admin:
         """A connection to one of them."""
-        return psycopg.connect(self.address_of(name), autocommit=True, options="-c jit=off")
+        return psycopg.connect(self.address(name), autocommit=True, options="-c jit=off")
 
 
-def look_at(admin: Admin) -> State:
+def read_state(admin: Admin) -> State:
     """What a database is like now."""
     return State(
-        catalogue=catalogue_of(admin),
-        rows={table: rows_of(admin, table) for table, _ in admin.execute(TABLES)},
+        catalogue=read_catalogue(admin),
+        rows={table: read_rows(admin, table) for table, _ in admin.execute(TABLES)},
         sequences={name: (start, last) for name, start, last in admin.execute(SEQUENCES)},
         estimates={oid: tuple(rest) for oid, *rest in admin.execute(ESTIMATES)},
     )
 
 
-def catalogue_of(admin: Admin) -> dict[str, Sequence[object]]:
+def read_catalogue(admin: Admin) -> dict[str, Sequence[object]]:
     """How large each table of the catalogue is and how young, and what is set for the database as a whole."""
-    return {"": admin.execute(OF_THE_DATABASE).fetchall(), **relations_of(admin, CATALOGUE)}
+    return {"": admin.execute(DATABASE_SETTINGS).fetchall(), **read_relations(admin, CATALOGUE)}
 
 
-def relations_of(admin: Admin, query: LiteralString = RELATIONS) -> dict[str, Sequence[object]]:
+def read_relations(admin: Admin, query: LiteralString = RELATIONS) -> dict[str, Sequence[object]]:
     """How large some tables of the catalogue are, and how young."""
     return {name: (rows, youngest) for name, rows, youngest in admin.execute(query)}
 
 
-def rows_of(admin: Admin, table: str) -> bytes:
+def read_rows(admin: Admin, table: str) -> bytes:
     """All rows of a table."""
     with admin.cursor().copy(f"copy {table} to stdout".encode()) as copy:
         return b"".join(map(bytes, copy))
 
 
-def empty(admin: Admin, state: State) -> bool:
+def reset_database(admin: Admin, state: State) -> bool:
     """Bring a database back to a state; no, if its catalogue is another one, or it has grown."""
-    if catalogue_of(admin) != state.catalogue:
+    if read_catalogue(admin) != state.catalogue:
         return False
     used: dict[str, int] = dict(admin.execute(TABLES).fetchall())
-    if max(used.values(), default=0) > MOST_BYTES:
+    if max(used.values(), default=0) > MAX_BYTES:
         return False
-    admin.execute(AS_A_COPY)
-    changed = [table for table in used if table not in state.rows or rows_of(admin, table) != state.rows[table]]
+    admin.execute(COPY_SETTINGS)
+    changed = [table for table in used if table not in state.rows or read_rows(admin, table) != state.rows[table]]
     for table in changed:
         admin.execute(f"delete from {table}".encode())
     if changed:

@@ -19,11 +19,11 @@ from tests.support.conformance.tables import (
 
 
 @dataclass(frozen=True)
-class Held:
+class ClaimableTable:
     """A table that is held, and how two due rows get into it."""
 
     shape: Shape
-    put: LiteralString
+    insert_statement: LiteralString
 
     @property
     def table(self) -> LeaseTable:
@@ -31,36 +31,36 @@ class Held:
         return self.shape.table
 
 
-HELD: Mapping[str, Held] = {
-    "parcel": Held(PARCEL, "insert into conformance.parcel select from generate_series(1, 2)"),
-    "visit": Held(VISIT, "insert into conformance.visit select from generate_series(1, 2)"),
-    "job": Held(
+CLAIMABLE_TABLES: Mapping[str, ClaimableTable] = {
+    "parcel": ClaimableTable(PARCEL, "insert into conformance.parcel select from generate_series(1, 2)"),
+    "visit": ClaimableTable(VISIT, "insert into conformance.visit select from generate_series(1, 2)"),
+    "job": ClaimableTable(
         JOBS,
         "select ledger.enqueue('00000000-0000-0000-0000-00000000000a', 'work', backoff_policy => 'none')"
         " from generate_series(1, 2)",
     ),
-    "message": Held(
+    "message": ClaimableTable(
         replace(MESSAGE, channel="test"),
         "insert into duly.outbox (channel, recipient, kind, payload)"
         " select 'test', 'anna ' || nth, 'test.word', '{}' from generate_series(1, 2) as nth",
     ),
-    "post": Held(
+    "post": ClaimableTable(
         POSTS,
         "insert into posts.posts (author_id, legacy, release_time) select 'anna', '{}', duly.clock()"
         " from generate_series(1, 2)",
     ),
-    "capture": Held(
+    "capture": ClaimableTable(
         CAPTURES,
         "insert into schedule_ingest.capture_session (user_id, closed_at) select 42, duly.clock()"
         " from generate_series(1, 2)",
     ),
-    "plan": Held(
+    "plan": ClaimableTable(
         PLANS,
         "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
         " select u.id, 'Rent', 'cron: 0 10 1 * *', duly.clock() from \"user\".users as u, generate_series(1, 2)",
     ),
     # Last, for it brings a session that is no capture of these.
-    "notification": Held(
+    "notification": ClaimableTable(
         NOTIFICATION,
         "with session as (insert into schedule_ingest.capture_session (user_id) values (42) returning id)"
         " insert into schedule_ingest.schedule_notification"

@@ -7,7 +7,7 @@ import psycopg
 ORG = "00000000-0000-0000-0000-00000000000a"
 OTHER_ORG = "00000000-0000-0000-0000-00000000000b"
 
-GROUND: LiteralString = """
+SAMPLE_ROWS: LiteralString = """
 insert into duly.orgs (id, name) values
     ('00000000-0000-0000-0000-00000000000a', 'ours'), ('00000000-0000-0000-0000-00000000000b', 'theirs');
 insert into "user".users (uid, telegram_id) values ('anna', 42), ('ben', 43);
@@ -90,6 +90,6 @@ where source_ref = 'wrong';
 """
 
 
-def lay_ground(connection: psycopg.Connection[Any]) -> None:
+def insert_sample_rows(connection: psycopg.Connection[Any]) -> None:
     """Fill a database that was just migrated."""
-    connection.execute(GROUND)
+    connection.execute(SAMPLE_ROWS)

@@ -7,8 +7,8 @@ import threading
 import duly
 
 app = duly.App()
-BEGAN = threading.Event()  # a handler that waits for GO_ON has begun
-GO_ON = threading.Event()
+STARTED = threading.Event()  # a handler that waits for GO_ON has begun
+MAY_RETURN = threading.Event()
 WAIT_SECONDS = 30.0
 SECRET = "postgresql://anna:hunter2@db/shop is gone"  # noqa: S105 (a secret that must be masked)
 
@@ -87,7 +87,7 @@ async def late(ctx: duly.Context) -> None:
 @app.job("late_plainly", timeout="100ms", max_attempts=1)
 def late_plainly(ctx: duly.Context) -> None:
     """Overstay in a thread."""
-    GO_ON.wait(WAIT_SECONDS)
+    MAY_RETURN.wait(WAIT_SECONDS)
 
 
 @app.job("late_politely", timeout="100ms", max_attempts=1)
@@ -111,10 +111,10 @@ def abort_alone(ctx: duly.Context) -> None:
 
 def until_asked(ctx: duly.Context) -> None:
     """Work until the handler is asked to stop."""
-    BEGAN.set()
+    STARTED.set()
     while not ctx.should_stop:
         threading.Event().wait(0.01)
-    GO_ON.wait(WAIT_SECONDS)
+    MAY_RETURN.wait(WAIT_SECONDS)
 
 
 @app.job("reindex", max_attempts=3)
@@ -137,7 +137,7 @@ def reindex(ctx: duly.Context, then: str = "value") -> object:
 @app.job("reindex_async", max_attempts=3)
 async def reindex_async(ctx: duly.Context, then: str = "value") -> object:
     """The same on the event loop, where it is cancelled."""
-    BEGAN.set()
+    STARTED.set()
     try:
         await asyncio.Event().wait()
     except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""The demo's own type of job: an errand that goes wrong twice, and then well."""
+"""The job type of the demo: it fails twice and then succeeds."""
 
 import duly
 from duly.backoff import BackoffPolicy
@@ -10,12 +10,12 @@ app = duly.App()
 
 
 class OutOfPaper(Exception):
-    """What happens to printers."""
+    """The printer has no paper."""
 
 
 @app.job("print_invoice", max_attempts=5, backoff=duly.Backoff(BackoffPolicy.FIXED, base_seconds=PAUSE_SECONDS))
 async def print_invoice(ctx: duly.Context, order: int) -> str:
-    """Print an invoice; by the third try somebody has brought paper."""
+    """Print an invoice; the first two attempts fail."""
     if ctx.attempt < TRIES_WITHOUT_PAPER:
         raise OutOfPaper(f"the printer has no paper for invoice {order}")
     return f"invoice {order} is printed"
