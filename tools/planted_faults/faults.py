@@ -211,7 +211,7 @@ WORKER = (
     ),
     Fault(
         "worker-polite-stop",
-        "src/duly/worker/cycle.py",
+        "src/duly/worker/work_loops.py",
         "self.held.stop_all(only_waiting=True)",
         "self.held.stop_all()",
         "SIGTERM interrupts handlers at once instead of letting them finish.",
@@ -1037,7 +1037,7 @@ REST = (
     Fault(
         "demo-own-database",
         "tools/demo/database.py",
-        "if has_database(admin, EMBEDDED_DATABASE) and not was_made_here(server.dsn(EMBEDDED_DATABASE)):",
+        "if has_database(admin, EMBEDDED_DATABASE) and not was_made_by_a_demo(server.dsn(EMBEDDED_DATABASE)):",
         "if DRAFT == EMBEDDED_DATABASE:",
         "The demo throws away a database that it did not make.",
     ),

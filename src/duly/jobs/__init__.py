@@ -12,8 +12,8 @@
      +<------ redriven ------ dead_letter
 
 Terminal are succeeded, canceled and dead_letter: only these have a `finished_at`, and are deleted after `retain_for`.
-Each arrow is one row of `ledger.job_event`, written by a trigger. A crashed worker's lease expires: its job goes from
-running to failed, and on.
+Each arrow is one row of `ledger.job_event`, written by a trigger, and so are progress, a cancel request and a released
+key. A crashed worker's lease expires: its job goes from running to failed, and on.
 
 `ledger.enqueue(...)` is plain SQL that any language calls inside its own transaction. Jobs belong to an org: row level
 security is forced, the API sees the org that its transaction has set, and workers see all orgs.

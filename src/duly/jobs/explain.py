@@ -252,9 +252,9 @@ def describe_not_handled(job: JobSituation) -> str:
 
 def describe_slots_taken(job: JobSituation) -> str:
     """Describe a due job whose handlers are busy."""
-    handlers = format_names(job.handlers)
+    workers = format_names(job.capable_workers)
     return (
-        f"It {format_due(job)}, and the {job.slots} slots of {handlers}, which could perform it, are taken: "
+        f"It {format_due(job)}, and the {job.slots} slots of {workers}, which could perform it, are taken: "
         f"{job.busy_slots} jobs run there{f', and {format_jobs_ahead(job)}' if job.jobs_ahead else ''}."
     )
 
@@ -274,13 +274,14 @@ def describe_behind(job: JobSituation) -> str:
     free = max(job.slots - job.busy_slots, 0)
     return (
         f"It {format_due(job)}, and {format_jobs_ahead(job)}, by priority or because their type has waited longer: "
-        f"{pluralize(free, 'slot', 'slots')} of {format_names(job.handlers)} {'is' if free == 1 else 'are'} free."
+        f"{pluralize(free, 'slot', 'slots')} of {format_names(job.capable_workers)} "
+        f"{'is' if free == 1 else 'are'} free."
     )
 
 
 def describe_due(job: JobSituation) -> str:
     """Describe a due job that the next claim returns."""
-    claimers = format_names(job.handlers[: job.free_handlers])  # those with a free slot come first
+    claimers = format_names(job.capable_workers[: job.free_capable_workers])  # those with a free slot come first
     return f"It {format_due(job)}, nothing delays it, and {claimers} may claim it at any moment."
 
 
@@ -320,13 +321,13 @@ CAUSES: Sequence[Cause[JobReason, JobSituation]] = (
     Cause(JobReason.TYPE_IN_QUEUE_PAUSED, has_pause(queue=True, type=True), describe_paused),
     # It waits for a worker, or for other jobs to finish.
     Cause(JobReason.NO_WORKER, lambda job: not job.live_workers, describe_no_live_worker),
-    Cause(JobReason.NOT_HANDLED, lambda job: not job.handlers, describe_not_handled),
+    Cause(JobReason.NOT_HANDLED, lambda job: not job.capable_workers, describe_not_handled),
     Cause(
         JobReason.LIMIT_REACHED,
         lambda job: job.concurrency is not None and job.running_jobs >= job.concurrency,
         describe_limit,
     ),
-    Cause(JobReason.SLOTS_TAKEN, lambda job: not job.free_handlers, describe_slots_taken),
+    Cause(JobReason.SLOTS_TAKEN, lambda job: not job.free_capable_workers, describe_slots_taken),
     Cause(JobReason.LOCKED, lambda job: job.is_locked or (not job.is_next and not job.jobs_ahead), describe_locked),
     Cause(JobReason.BEHIND_OTHERS, lambda job: not job.is_next, describe_behind),
     # It waits for nothing.

@@ -149,10 +149,10 @@ select
         select distinct p.worker_id from present_worker as p where p.stopping_at is not null order by p.worker_id
     ) as stopping_workers,
     (select count(*) from live_worker as w where 'ledger' = any (w.work_types)) as sweepers,
-    array(select h.worker_id from handler as h order by h.busy >= h.slots, h.worker_id) as handlers,
+    array(select h.worker_id from handler as h order by h.busy >= h.slots, h.worker_id) as capable_workers,
     (select coalesce(sum(h.slots), 0)::bigint from handler as h) as slots,
     (select coalesce(sum(h.busy), 0)::bigint from handler as h) as busy_slots,
-    (select count(*) from handler as h where h.busy < h.slots) as free_handlers,
+    (select count(*) from handler as h where h.busy < h.slots) as free_capable_workers,
     coalesce((select l.ahead from waiting_line as l order by l.is_free desc, l.ahead limit 1), 0) as jobs_ahead,
     (job.status = 'queued' or (job.status = 'running' and job.lease_expires_at < duly.now()))
         and ledger.is_locked(job.org_id, job.id) as is_locked,

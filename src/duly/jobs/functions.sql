@@ -19,7 +19,8 @@ comment on function ledger.event_id(uuid, bigint) is 'The id of a job''s event w
 
 -- Enqueue -------------------------------------------------------------------------------------------------------------
 -- Plain SQL that any language may call in its own transaction: nothing exists unless that commits. It runs as its
--- owner, for whom every row is visible; so it asks itself whether the caller may act for this org.
+-- owner, for whom every row is visible; so it checks whether the caller may act for this org: a transaction that has
+-- set an org may enqueue for that one, and one that has set none for any.
 
 create or replace function ledger.refuse_other_tenant(org uuid) returns void
     language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -456,14 +457,14 @@ begin
 end
 $$;
 comment on function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]) is
-    'Claim due jobs of these queues and types, at most max_jobs: higher priority first, then earlier run_at. Claims '
-    'never wait for each other. A floor lets a claimer skip what it claimed before, where dead rows cannot be '
-    'vacuumed.';
+    'Claim due jobs of these queues and types, at most max_jobs: higher priority first, then the type whose oldest '
+    'job is due longest. Claims never wait for a job; those of a limited type wait for each other, at most 100 ms. A '
+    'floor lets a claimer skip index entries of what it claimed before, which an old snapshot keeps from vacuum.';
 
 -- Done ----------------------------------------------------------------------------------------------------------------
 -- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its key, in the order
--- of the keys, and found once. An array of one key can be looked up and not joined by, so that besides the lookups
--- there is only the scan of the table, which is switched off: no statistics can turn the two sides round.
+-- of the keys, and found once. `= any (array[key])` rules out hash and merge joins, and the scan of the table is
+-- switched off: no statistics can make the planner do anything but look each row up.
 
 create or replace function ledger.done(keys uuid[], owners text[], results jsonb[]) returns setof uuid
     language plpgsql set search_path = pg_catalog, pg_temp
@@ -555,7 +556,7 @@ declare
     stepped_down_to constant text := current_setting('role');
     is_done boolean;
 begin
-    -- Only a worker settles; a login that is none may not become one.
+    -- Acts as the worker's role, which only a login that was granted it can: a handler's, not the API's.
     perform set_config('role', complete.worker, true);
     is_done := exists (select from ledger.done(
         array[complete.key], array[complete.owner],
@@ -566,7 +567,7 @@ begin
 end
 $$;
 comment on function ledger.complete(uuid, text, jsonb, text) is
-    'Inside the transaction that fence() began: as the worker, the job is done, with this result; then on as before.';
+    'In the transaction of fence(): settle the job as succeeded, acting as the worker; the role is restored after it.';
 
 -- Looking -------------------------------------------------------------------------------------------------------------
 
@@ -707,7 +708,8 @@ comment on function ledger.redrive(uuid, bigint, text, text, text, text, timesta
     'Queue matching dead letters again, at most max_jobs, the oldest first; locked ones are skipped.';
 
 -- Retention and erasure -----------------------------------------------------------------------------------------------
--- The only ways a job and its log leave. EXECUTE is the lock; the flag they set, for as long as they run, is the catch.
+-- The only ways a job and its log are deleted. Who may do so is decided by EXECUTE; the flag that they set while they
+-- run keeps everything else from deleting by mistake.
 
 create or replace function ledger.retain(max_jobs bigint, out jobs bigint)
     -- The events of a job are found by its key, also by a plan made when there were few: the cascade is planned in

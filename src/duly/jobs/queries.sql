@@ -8,7 +8,7 @@
 select ledger.cancel(%(org)s, %(job_id)s, %(actor)s, now => %(now)s, release_key => %(release_key)s);
 
 -- name: requeue_dead_letter
--- Redrive one: a dead letter goes back to the queue with all its attempts; the event records who did it.
+-- Redrive one: a dead letter goes back to the queue, its attempts counted from zero; the event records who did it.
 select ledger.retry(%(org)s, %(job_id)s, %(actor)s);
 
 -- name: count_dead_letters

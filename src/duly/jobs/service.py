@@ -137,7 +137,7 @@ async def erase(pool: Pool, org: UUID, job_id: UUID, actor: str, reason: str | N
 
 
 async def redrive_job(pool: Pool, org: UUID, job_id: UUID, actor: str | None) -> Job:
-    """Put one dead letter back in the queue with all its attempts; IllegalMove for other jobs."""
+    """Put one dead letter back in the queue, its attempts counted from zero; IllegalMove for other jobs."""
     async with tenant_transaction(pool, org) as connection:
         is_redriven = await repository.requeue_dead_letter(connection, org, job_id, actor)
         job = await get_tenant_job(connection, org, job_id)

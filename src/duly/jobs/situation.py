@@ -48,12 +48,12 @@ class JobSituation:
     expired_leases: int  # of these
     live_workers: int
     stopping_workers: Sequence[str]  # names of workers that claim nothing new
-    sweepers: int  # live workers that perform jobs of any type
-    handlers: Sequence[str]  # names of workers that can perform its type, those with a free slot first
-    slots: int  # of the handlers
-    busy_slots: int  # of the handlers
-    free_handlers: int  # handlers with a free slot
-    jobs_ahead: int  # due jobs that the handlers would claim first
+    sweepers: int  # live workers that perform jobs, of whatever types: each of them sweeps
+    capable_workers: Sequence[str]  # names of workers that can perform its type, those with a free slot first
+    slots: int  # of the capable workers
+    busy_slots: int  # of these
+    free_capable_workers: int  # those with a free slot
+    jobs_ahead: int  # due jobs that the capable workers would claim first
     is_locked: bool  # queued or expired, and another transaction has the row locked
     would_be_claimed: bool | None  # whether a claim with one free slot would return it; None without the worker's role
 

@@ -1,7 +1,7 @@
 """Perform claimed jobs: find the handler, call it, settle its outcome.
 
 A handler is a function of a context and of the payload's fields. It returns or raises an outcome (see `outcomes.py`);
-any other value means done, any other exception failed. It never touches the job's row.
+any other value means done, any other exception failed. It changes the job's row only through its context.
 """
 
 import asyncio

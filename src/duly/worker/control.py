@@ -142,7 +142,7 @@ class Control:
         async with self.registered() as pool:
             shared = SharedConnection(partial(connect, self.dsn, name="duly heartbeat"))
             self.work_loops = [self.create_work_loops(work, pool, shared) for work in self.works]
-            loops = (self.run_once(), self.tick()) if once else self.endless_tasks(pool)
+            loops = (self.run_once(), self.tick(), self.probe(pool)) if once else self.endless_tasks(pool)
             tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each) for each in loops]
             stopping: asyncio.Task[Any] = asyncio.create_task(self.stop.wait())
             try:

@@ -19,7 +19,7 @@ class Slots:
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self.used = 0  # row a row, or reserved
+        self.used = 0  # by rows that are held, or reserved by a claim
         self.reserved = 0
         self.claims_in_progress = 0
 

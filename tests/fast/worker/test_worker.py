@@ -16,13 +16,14 @@ from psycopg import sql
 from duly.db.pool import connect
 from duly.lease.operations import claim_rows
 from duly.settings import Settings
-from duly.worker import runner
+from duly.worker import control, outage, runner
 from duly.worker.runner import Worker
 from tests.support import actions
 from tests.support.conformance.tables import PARCEL, VISIT, Shape
 from tests.support.conformance.work import TUNING, ConformanceWork
 from tests.support.forking import ForkedProgram
 from tests.support.locks import wait_until_blocked
+from tests.support.outbox.log_capture import capture_log_lines
 from tests.support.processes import Program, wait_until_ended
 
 Admin = psycopg.Connection[Any]
@@ -256,6 +257,19 @@ async def test_run_once_keeps_its_leases_after_slow_earlier_work(
     monkeypatch.setattr(worker.handlers, "request_turn", lambda: None)  # a busy machine, where ticks come late
     assert await worker.run(once=True) == 1
     assert notes(admin, shape) == ["late"]
+
+
+async def test_one_cycle_with_a_slow_handler_does_not_count_as_an_outage(
+    workers: str, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "TICK_SECONDS", 0.05)
+    monkeypatch.setattr(control, "PROBE_SECONDS", 0.05)
+    monkeypatch.setattr(outage, "LOST_SECONDS", 0.4)
+    add_rows(admin, PARCEL, "pause 1.2")
+    work = ConformanceWork(PARCEL, lease_seconds=60.0, heartbeat_seconds=15.0)
+    with capture_log_lines("info") as lines:
+        assert await Worker([work], Settings(), dsn=workers).run(once=True) == 1
+    assert "database." not in lines.getvalue()
 
 
 async def test_the_registry_lists_running_and_stopped_workers(shape: Shape, workers: str, admin: Admin) -> None:

@@ -8,7 +8,7 @@ from duly.lease.work import Tuning, Work
 
 
 def build_schedule_work(plan: WorkPlan) -> Work:
-    """Build the work that plans the runs of schedules and sends the reminders that are due."""
+    """Build the work that plans the runs of schedules and queues the reminders that are due."""
     settings = plan.settings
     tuning = Tuning(
         poll_seconds=settings.poll_seconds, sweep_seconds=settings.sweep_seconds, slots=settings.scheduler_slots

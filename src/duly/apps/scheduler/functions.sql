@@ -6,8 +6,6 @@ create or replace trigger is_not_emptied before truncate on expense.expenses
     for each statement execute function duly.refuse_change();
 
 -- Schedules -----------------------------------------------------------------------------------------------------------
--- The first eleven columns are the contract's; what follows them is ours.
-
 create or replace function scheduler.tg_set_updated_at() returns trigger
     language plpgsql
     as $$
@@ -392,9 +390,8 @@ begin
 end
 $$;
 comment on function scheduler.change_plan() is
-    'Paused: what nobody was told of is taken back. Resumed: planned on, what was missed is skipped. Archived: what '
-    'is open '
-    'is cancelled. A changed rule holds from its next firing.';
+    'Paused: runs whose reminder is not due yet are deleted. Resumed: planned on, missed firings are skipped. '
+    'Archived: open runs are cancelled. A changed rule holds from its next firing.';
 create or replace trigger jobs_change_plan after update on scheduler.jobs
     for each row when (
         (new.status, new.rule, new.first_run_at, new.advance_minutes)
@@ -405,7 +402,10 @@ create or replace function scheduler.follow_zone() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    update scheduler.job_plans as p set plan_at = duly.now()
+    -- Like every change of a plan it takes the lease: a planner that has begun knows the old zone.
+    update scheduler.job_plans as p
+    set state = 'waiting', lease_owner = null, lease_expires_at = null, starts = 0, last_error = null,
+        plan_at = duly.now()
     from scheduler.jobs as j
     where j.user_id = new.id and j.status = 'active' and p.job_id = j.id and p.plan_at is not null;
     return null;
@@ -562,7 +562,7 @@ begin
         return;
     end if;
     if held.id is null then
-        raise exception 'run % lies in a month that was archived', run using errcode = 'DU007';
+        raise exception 'run % lies in a month that was dropped', run using errcode = 'DU007';
     elsif held.status in ('confirmed', 'skipped', 'cancelled') then
         select * into known
         from scheduler.confirmations as c
@@ -697,7 +697,7 @@ select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status, (
     select case
         when d.status <> 'pending' or d.scheduled_at > duly.now() then null
         when j.catch_up = 'none' and d.scheduled_at < duly.now() - interval '10 minutes'
-            then 'NO_WORKER'
+            then 'TOO_LATE'
         when j.catch_up = 'latest' and exists (
             select
             from scheduler.job_runs as later

@@ -309,12 +309,10 @@ order by offender
 limit %(limit)s;
 
 -- name: no_run_is_in_the_default_partition
--- No run of this month or a later one is in the default partition.
+-- No run of this month or the next three is in the default partition.
 select format('run %%s of %%s lies in the default partition', r.id, r.scheduled_at) as offender
 from scheduler.job_runs_default as r
 where r.scheduled_at >= date_trunc('month', duly.now(), 'UTC')
     and r.scheduled_at < date_trunc('month', duly.now(), 'UTC') + interval '4 months'
 order by 1
 limit %(limit)s;
-
--- Notifications ---------------------------------------------------------------------------------------------------------

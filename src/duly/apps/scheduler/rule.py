@@ -10,8 +10,8 @@ the first instant after the gap, and a time that occurs twice when clocks go bac
 with * or / in its hours or minutes follows elapsed time instead, and has every real hour once. Years are 2000 to 2199.
 
 A period is the coarsest of year, month, ISO week and day, in the rule's zone, in which the rule never fires twice; for
-rules that fire more often than daily every instant is its own period. The period is that of the day that the rule
-names, even when a clock change at midnight moves the instant to the next day.
+rules with several times of day, or that follow elapsed time, every instant is its own period. The period is that of the
+day that the rule names, even when a clock change at midnight moves the instant to the next day.
 """
 
 from collections.abc import Iterator

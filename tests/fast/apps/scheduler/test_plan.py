@@ -264,6 +264,20 @@ async def test_schedules_follow_the_users_new_zone(schedules: ScheduleActions) -
     assert schedule.zone == "UTC"
 
 
+async def test_a_plan_computed_in_the_old_zone_is_refused(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T12:00:00+00:00")
+    await schedules.create(rule=DAILY)
+    (lease,) = await schedules.work.claim(schedules.worker, "slow", 10)
+    call = schedules.work.call(lease, StopSignal())
+    planned = Finished(lease, await call.function(*call.arguments))
+    schedules.admin.execute("""update "user".users set zone = 'Asia/Tokyo'""")
+    async with schedules.worker.transaction():
+        assert await schedules.work.settle(schedules.worker, [planned]) == frozenset()
+    schedules.set_clock("2026-11-17T00:30:00+00:00")
+    await schedules.plan()
+    assert schedules.run_times() == ["2026-11-17 01:00"]
+
+
 async def test_a_manual_run_is_created_once_a_minute(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:00:10+00:00")
     schedule = await schedules.create(rule=MONTHLY)

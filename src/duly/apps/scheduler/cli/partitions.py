@@ -96,7 +96,7 @@ def drop_partition(
     yes: Annotated[bool, typer.Option("--yes", help="Confirm that these runs are deleted for good.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Drop a past month without open runs. Answers, expenses and idempotency keys stay, so no period runs again.
+    """Drop a past month without open runs. Answers, expenses and the keys of periods stay, so no period runs again.
 
     Example: duly partitions drop 2025-01 --yes
     """

@@ -234,7 +234,7 @@ def show_next(
 
 @app.command("pause")
 def pause_schedule(schedule: ScheduleId, as_json: Json = False) -> None:
-    """Pause a schedule: it sends no reminders, and runs without a reminder are withdrawn.
+    """Pause a schedule: no new runs; runs whose reminder is not due yet are deleted.
 
     Example: duly schedule pause 7
     """
@@ -362,7 +362,7 @@ def format_firing(at: datetime, zone: str) -> dict[str, str]:
 
 
 def print_firings(zone: str, firings: Sequence[Mapping[str, str]]) -> None:
-    """Print times in the zone of the rule and in UTC, in one column if that is the same."""
+    """Print times in a zone and in UTC, in one column if that is the same."""
     headers = {"period": "period", "local": zone, "utc": "UTC"}
     fields = [name for name in (firings[0] if firings else headers) if not (name == "local" and zone == "UTC")]
     print_table([headers[name] for name in fields], [[firing[name] for name in fields] for firing in firings])

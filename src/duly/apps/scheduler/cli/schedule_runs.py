@@ -117,7 +117,7 @@ def answer_run(
     note: Note = None,
     as_json: Json = False,
 ) -> None:
-    """Answer a run. A run has one answer: another one is refused, and the receipt of the first is printed.
+    """Answer a run. A run has one final answer: another one is refused, and the receipt of the first is printed.
 
     Example: duly schedule answer 31 complete --amount 12.50 --note 'with a tip'
     """

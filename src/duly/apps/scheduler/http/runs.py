@@ -73,7 +73,7 @@ async def list_runs(query: Annotated[RunQuery, Query()], user_id: Reader, pool: 
 async def list_upcoming(
     query: Annotated[UpcomingQuery, Query()], user_id: Reader, pool: PoolDep
 ) -> UpcomingRunsResponse:
-    """Open runs, and the next firing of each schedule that has none yet; needs the scope `scheduler:read`."""
+    """Open runs, and of each active schedule the first firing without a run; needs the scope `scheduler:read`."""
     upcoming = await service.list_upcoming(pool, user_id, limit=query.limit)
     return UpcomingRunsResponse(items=[UpcomingRunResponse.model_validate(run) for run in upcoming])
 

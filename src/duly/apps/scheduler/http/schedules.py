@@ -106,7 +106,7 @@ async def change_schedule(
     responses=problem_responses(IllegalMove, RateLimited),
 )
 async def pause_schedule(schedule_id: ScheduleId, user_id: Writer, pool: PoolDep) -> ScheduleResponse:
-    """Runs without a reminder yet are withdrawn; needs the scope `scheduler:write`."""
+    """Runs whose reminder is not due yet are deleted; needs the scope `scheduler:write`."""
     return await change_status(pool, user_id, schedule_id, ScheduleStatus.PAUSED)
 
 
