@@ -5,8 +5,7 @@
 The body is in memory already and within the size limit of its route. A form without a part, or with several, is an
 error: no part is ignored.
 
-Not python-multipart: it does not report a form that was cut off, ignores `filename*`, and parses a file full of almost
-boundaries byte by byte: 20 MiB of them stopped the event loop for five seconds. Here they are rejected at the first.
+Why not python-multipart: docs/decisions/0040-extract-the-file-of-a-form-without-a-library.md.
 """
 
 import re
