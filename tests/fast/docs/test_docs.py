@@ -9,6 +9,7 @@ from duly.errors import DulyError, Misconfigured, Refused
 from duly.launcher import ROOT
 from duly.settings import Settings, variable_names
 
+MAX_LINE_LENGTH = 120
 PAGES = sorted(
     page
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
@@ -25,6 +26,24 @@ def test_every_relative_link_in_the_docs_has_a_target() -> None:
         if "://" not in target and not (page.parent / target).exists()
     ]
     assert not offenders, "\n".join(offenders)
+
+
+def test_prose_of_the_docs_is_wrapped() -> None:
+    # CHANGELOG has one line per change, and the figures that README quotes are compared as lines.
+    pages = [page for page in PAGES if page.name != "CHANGELOG.md" and page.parent.name != "figures"]
+    offenders = [
+        f"{page.relative_to(ROOT)}: {line[:60]}…"
+        for page in pages
+        for line in prose_of(page)
+        if len(line) > MAX_LINE_LENGTH and " " in line.strip("-* ")[:MAX_LINE_LENGTH]
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
+def prose_of(page: Path) -> list[str]:
+    """Return the lines of a page that are neither code nor a table, nor written by a generator."""
+    text = re.sub(r"^ *```.*?^ *```$|<!--.*?-->\n- .*?(?=<!--)", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return [line for line in text.splitlines() if not line.startswith(("|", "#", "    ", "`"))]
 
 
 def test_every_setting_is_documented() -> None:
