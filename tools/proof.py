@@ -4,13 +4,18 @@
     ./duly test --proof                    all of them, one after the other
     ./duly test --proof faults pg15        only these sections
     … --report                             also write result, commit and seed of each to docs/figures/proof.md
+    … --minutes 90                         on a busy machine: stop a section after 90 minutes instead of 30
 
-If you change what a section covers, run that section. A section takes at most half an hour on two cores.
+If you change what a section covers, run that section. A section takes at most half an hour on two quiet cores.
 """
 
+import argparse
 import json
+import os
 import re
 import secrets
+import signal
+import statistics
 import subprocess
 import sys
 import threading
@@ -24,7 +29,7 @@ from duly.launcher import ROOT
 
 PAGE = ROOT / "docs" / "figures" / "proof.md"
 DATA = ROOT / "docs" / "figures" / "proof.data.json"
-SECONDS = 1800  # of a section
+MINUTES = 30  # of a section, on two quiet cores
 SQL = ("accounts", "apps", "db", "jobs", "lease", "outbox", "verify", "worker")
 CONFORMANCE = ("tests/fast/lease", "tests/full/lease", "tests/fast/worker", "tests/full/worker")
 
@@ -48,6 +53,7 @@ class Result:
     seed: int
     minutes: float
     at: str
+    load: float = 0.0  # of the machine while it ran, its own included
 
 
 def tests(*arguments: str) -> list[str]:
@@ -115,16 +121,18 @@ SECTIONS: Mapping[str, Section] = {
 
 def run_proof(arguments: Sequence[str]) -> int:
     """Run sections; return 0 if all of them passed."""
-    if "list" in arguments:
+    options = read_arguments(arguments)
+    if "list" in options.sections:
         print("\n".join(f"{name:16} {section.covers}" for name, section in SECTIONS.items()))
         return 0
-    names = [argument for argument in arguments if not argument.startswith("-")]
-    if unknown := [name for name in names if name not in SECTIONS]:
+    if unknown := [name for name in options.sections if name not in SECTIONS]:
         print(f"duly: unknown section: {', '.join(unknown)}; choose from {', '.join(SECTIONS)}", file=sys.stderr)
         return 2
-    results = [run_section(name) for name in names or SECTIONS]
-    if "--report" in arguments:
-        write_report(results)
+    results: list[Result] = []
+    for name in options.sections or SECTIONS:
+        results.append(run_section(name, options.minutes))
+        if options.report:
+            write_report(results)
     for result in results:
         verdict = "ok" if result.passed else "FAILED"
         print(f"duly: {verdict:6} {result.section:16} {result.minutes:5.1f} min  {result.closing}")
@@ -133,19 +141,31 @@ def run_proof(arguments: Sequence[str]) -> int:
     return 0 if passed == len(results) else 1
 
 
-def run_section(name: str) -> Result:
+def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(prog="./duly test --proof", description="run sections of the proof tier")
+    parser.add_argument("sections", nargs="*", help="sections; `list` lists them")
+    parser.add_argument("--report", action="store_true", help="write the results to docs/figures/proof.md")
+    parser.add_argument("--minutes", type=int, default=MINUTES, help="stop a section after so many minutes")
+    return parser.parse_args(arguments)
+
+
+def run_section(name: str, limit_minutes: int) -> Result:
     """Run the commands of a section, all with one seed."""
     seed = secrets.randbelow(10**6)
     began = time.monotonic()
     closings: list[str] = []
+    loads: list[float] = []
     passed = True
     for command in SECTIONS[name].commands:
         print(f"duly: proof {name}: ./duly {' '.join(command)}", flush=True)
-        code, closing = run_command(seeded(command, seed), SECONDS - (time.monotonic() - began))
+        left = limit_minutes * 60 - (time.monotonic() - began)
+        code, closing = run_command(seeded(command, seed), left, loads)
         passed = passed and code == 0
         closings.append(closing)
-    minutes = (time.monotonic() - began) / 60
-    return Result(name, passed, "; ".join(closings), commit(), seed, round(minutes, 1), f"{datetime.now(UTC):%Y-%m-%d}")
+    minutes = round((time.monotonic() - began) / 60, 1)
+    load = round(statistics.fmean(loads), 1)
+    return Result(name, passed, "; ".join(closings), commit(), seed, minutes, f"{datetime.now(UTC):%Y-%m-%d}", load)
 
 
 def seeded(command: Sequence[str], seed: int) -> list[str]:
@@ -159,21 +179,24 @@ def seeded(command: Sequence[str], seed: int) -> list[str]:
             return list(command)
 
 
-def run_command(command: Sequence[str], seconds: float) -> tuple[int, str]:
+def run_command(command: Sequence[str], seconds: float, loads: list[float]) -> tuple[int, str]:
     """Run a command of the launcher with a time limit; print its output and return its exit status and last line."""
     last = ""
     with subprocess.Popen(
         [str(ROOT / "duly"), *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as running:
-        limit = threading.Timer(max(seconds, 0.0), running.terminate)
+        limit = threading.Timer(max(seconds, 0.0), running.send_signal, [signal.SIGINT])  # so that servers are stopped
         limit.start()
         assert running.stdout
         for line in running.stdout:
             print(line, end="", flush=True)
             last = line.strip(" =\n") or last
+            loads.append(os.getloadavg()[0])
         code = running.wait()
+        is_stopped = limit.finished.is_set()
         limit.cancel()
-    return code, last if code >= 0 else f"stopped after {SECONDS // 60} minutes"
+    loads.append(os.getloadavg()[0])
+    return (code or 1, f"stopped at the time limit, after: {last}") if is_stopped else (code, last)
 
 
 def commit() -> str:
@@ -195,7 +218,11 @@ def write_report(results: Sequence[Result]) -> None:
     rows = [render_row(name, known.get(name)) for name in SECTIONS]
     page = PAGE.read_text() if PAGE.exists() else "<!-- results -->\n<!-- end -->\n"
     table = "\n".join(
-        ["| section | covers | result | minutes | commit | seed | day |", "|---|---|---|---|---|---|---|", *rows]
+        [
+            "| section | covers | result | minutes | load | commit | seed | day |",
+            "|---|---|---|---|---|---|---|---|",
+            *rows,
+        ]
     )
     PAGE.write_text(
         re.sub(r"<!-- results -->.*<!-- end -->", f"<!-- results -->\n{table}\n<!-- end -->", page, flags=re.DOTALL)
@@ -205,9 +232,9 @@ def write_report(results: Sequence[Result]) -> None:
 def render_row(name: str, result: Mapping[str, object] | None) -> str:
     """Format a row of the page."""
     if result is None:
-        return f"| `{name}` | {SECTIONS[name].covers} | not run yet | | | | |"
+        return f"| `{name}` | {SECTIONS[name].covers} | not run yet | | | | | |"
     verdict = "green" if result["passed"] else "**red**"
     return (
         f"| `{name}` | {SECTIONS[name].covers} | {verdict}: {result['closing']} | {result['minutes']} | "
-        f"{result['commit']} | {result['seed']} | {result['at']} |"
+        f"{result.get('load') or ''} | {result['commit']} | {result['seed']} | {result['at']} |"
     )
