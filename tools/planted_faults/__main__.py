@@ -3,26 +3,34 @@
     python -m tools.planted_faults --list                        check that every fault can be planted
     python -m tools.planted_faults --json faults.json            fast tests; continues an interrupted run
     python -m tools.planted_faults --tier full --only ID,ID
+    python -m tools.planted_faults --json faults.json --shard 1/2    every second fault; 2/2 runs beside it
+
+What is likely to find a fault runs first, in one process and only until the first failure; the rest of the tier runs
+when that has passed. Full is tried only with what fast has missed at the same commit: it contains fast.
 
 Exit status 1 when the fast tests find less than 85 % of the faults, or the full tests less than 100 %; 2 when no fault
 could be tried.
 """
 
 import argparse
+import fcntl
 import json
+import re
 import signal
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tools.planted_faults.faults import FAULTS, Fault
+from tools.planted_faults.order import order_files
 from tools.planted_faults.scratch import (
     Outcome,
     Refused,
-    current_commit,
+    find_commit,
     find_problems,
     plant,
     refuse_changes,
@@ -31,6 +39,7 @@ from tools.planted_faults.scratch import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
+IN_ORDER = ("-n0", "--randomly-dont-reorganize")
 BASELINE = "baseline"  # the id of the run without any fault
 TOO_FEW, REFUSED, INTERRUPTED = 1, 2, 130
 
@@ -41,14 +50,14 @@ class Tier:
 
     name: str
     arguments: tuple[str, ...]
-    directories: tuple[str, ...]  # in which a package has tests of its own
+    directories: tuple[str, ...]
     limit_seconds: float
     min_share: float
 
 
 TIERS = {
-    "fast": Tier("fast", (), ("tests/fast",), 20 * 60, 0.85),
-    "full": Tier("full", ("--full",), ("tests/fast", "tests/full"), 60 * 60, 1.0),
+    "fast": Tier("fast", (), ("tests/fast",), 40 * 60, 0.85),
+    "full": Tier("full", ("--rest",), ("tests/full",), 90 * 60, 1.0),  # beyond fast, whose result is known by then
 }
 
 
@@ -66,26 +75,52 @@ class Result:
 
 
 class Results:
-    """The results so far, written to a file after every fault if one is given, so that a run can be continued."""
+    """The results so far, in a file if one is given, which several runs may share, and from which each continues."""
 
     def __init__(self, file: Path | None, commit: str, tier: str) -> None:
         self.file, self.commit, self.tier = file, commit, tier
-        self.results = [Result(**each) for each in json.loads(file.read_text())] if file and file.exists() else []
+        self.results: list[Result] = []
+        self.read()
 
-    def find(self, name: str, digest: str = "") -> Result | None:
+    def read(self) -> None:
+        """Read what is in the file."""
+        if self.file and self.file.exists():
+            self.results = [Result(**each) for each in json.loads(self.file.read_text())]
+
+    def find(self, name: str, digest: str = "", tier: str | None = None) -> Result | None:
         """Find the result of this fault, as it is now, at this commit and tier."""
-        wanted = (name, digest, self.commit, self.tier)
+        wanted = (name, digest, self.commit, tier or self.tier)
         return next((each for each in self.results if (each.id, each.digest, each.commit, each.tier) == wanted), None)
+
+    def find_fault(self, fault: Fault) -> Result | None:
+        """Find the result of a fault; what fast has found, full finds too."""
+        result = self.find(fault.id, fault.digest)
+        if result is None and self.tier == "full":
+            fast = self.find(fault.id, fault.digest, "fast")
+            return fast if fast and fast.found else None
+        return result
 
     def add(self, name: str, outcome: Outcome, seconds: float, digest: str = "") -> Result:
         """Store a result."""
         found = Result(name, digest, self.commit, self.tier, not outcome.is_green, outcome.by, round(seconds, 1))
-        self.results.append(found)
-        if self.file:
-            draft = self.file.with_name(f".{self.file.name}.new")
-            draft.write_text(json.dumps([asdict(each) for each in self.results], indent=2) + "\n")
-            draft.replace(self.file)
+        with self.locked():
+            self.read()
+            self.results.append(found)
+            if self.file:
+                draft = self.file.with_name(f".{self.file.name}.new")
+                draft.write_text(json.dumps([asdict(each) for each in self.results], indent=2) + "\n")
+                draft.replace(self.file)
         return found
+
+    @contextmanager
+    def locked(self) -> Generator[None, None, None]:
+        """Keep other runs from the file."""
+        if not self.file:
+            yield
+            return
+        with self.file.with_name(f".{self.file.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
 
 def main() -> int:
@@ -95,13 +130,17 @@ def main() -> int:
     )
     parser.add_argument("--list", action="store_true", help="list the faults, and check that each can be planted")
     parser.add_argument("--only", metavar="ID,ID", help="only these faults")
+    parser.add_argument("--shard", metavar="K/N", default="1/1", help="each Nth fault, beginning with the Kth")
+    parser.add_argument("--commit", metavar="REV", default="HEAD", help="the commit to test (default: HEAD)")
     parser.add_argument("--tier", choices=list(TIERS), default="fast", help="which tests to run (default: fast)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write results here; a file that exists is continued")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: the clone is removed
     try:
-        faults = select_faults(options.only)
-        return list_faults(faults) if options.list else try_faults(faults, TIERS[options.tier], options.json)
+        faults = select_faults(options.only, options.shard)
+        if options.list:
+            return list_faults(faults)
+        return try_faults(faults, TIERS[options.tier], options.json, options.commit)
     except Refused as error:
         report_progress(str(error))
         return REFUSED
@@ -110,12 +149,15 @@ def main() -> int:
         return INTERRUPTED
 
 
-def select_faults(only: str | None) -> Sequence[Fault]:
-    """Return the faults selected by --only."""
+def select_faults(only: str | None, shard: str) -> Sequence[Fault]:
+    """Return the faults selected by --only and --shard."""
     wanted = None if only is None else {name.strip() for name in only.split(",")}
     if unknown := (wanted or set[str]()) - {fault.id for fault in FAULTS}:
         raise Refused(f"--only: there is no fault {', '.join(sorted(unknown))}; see --list")
-    return [fault for fault in FAULTS if wanted is None or fault.id in wanted]
+    if not (parts := re.fullmatch(r"(\d+)/(\d+)", shard)) or not 1 <= int(parts[1]) <= int(parts[2]):
+        raise Refused(f"--shard: {shard!r} is not K/N, such as 1/2")
+    chosen = [fault for fault in FAULTS if wanted is None or fault.id in wanted]
+    return chosen[int(parts[1]) - 1 :: int(parts[2])]
 
 
 def list_faults(faults: Sequence[Fault]) -> int:
@@ -129,17 +171,18 @@ def list_faults(faults: Sequence[Fault]) -> int:
     return TOO_FEW if problems else 0
 
 
-def try_faults(faults: Sequence[Fault], tier: Tier, file: Path | None) -> int:
+def try_faults(faults: Sequence[Fault], tier: Tier, file: Path | None, name: str) -> int:
     """Plant one fault after another in a clone, run the tests, and report."""
-    refuse_changes(ROOT)
-    if problems := find_problems(ROOT, faults):
-        raise Refused("\n".join(problems))
-    results = Results(file, current_commit(ROOT), tier.name)
-    waiting = [fault for fault in faults if results.find(fault.id, fault.digest) is None]
+    if name == "HEAD":
+        refuse_changes(ROOT)
+    results = Results(file, find_commit(ROOT, name), tier.name)
+    waiting = [fault for fault in faults if results.find_fault(fault) is None]
     report_progress(f"{len(faults)} faults, {len(waiting)} to try, tier {tier.name}, commit {results.commit[:12]}")
     if waiting:
-        with scratch_clone(ROOT) as clone:
+        with scratch_clone(ROOT, results.commit) as clone:
             report_progress(f"working in {clone}")
+            if problems := find_problems(clone, faults):
+                raise Refused("\n".join(problems))
             require_green_tests(clone, tier, results)
             try_waiting(clone, waiting, tier, results)
     return report(faults, results, tier)
@@ -171,12 +214,11 @@ def try_waiting(clone: Path, waiting: Sequence[Fault], tier: Tier, results: Resu
 
 
 def try_fault(clone: Path, fault: Fault, tier: Tier, results: Results) -> Result:
-    """Run the tests of the package of the fault, and all tests if these pass."""
-    own = [f"{directory}/{fault.package}" for directory in tier.directories]
-    near = [path for path in own if any((clone / path).rglob("test_*.py"))]
+    """Run the tests that are likely to find the fault, and all tests of the tier if these pass."""
+    near = order_files(clone, fault, tier.directories)
     outcome, seconds = Outcome(True, "", 0.0), 0.0
     with plant(clone, fault):
-        for arguments in ([near] if near else []) + [list(tier.arguments)]:
+        for arguments in ([[*IN_ORDER, *near]] if near else []) + [list(tier.arguments)]:
             outcome = run_tests(clone, arguments, tier.limit_seconds)
             seconds += outcome.seconds
             if not outcome.is_green:
@@ -186,7 +228,7 @@ def try_fault(clone: Path, fault: Fault, tier: Tier, results: Results) -> Result
 
 def report(faults: Sequence[Fault], results: Results, tier: Tier) -> int:
     """Print the faults found per package and those not found; return whether the share is sufficient."""
-    found = {fault: result.found for fault in faults if (result := results.find(fault.id, fault.digest))}
+    found = {fault: result.found for fault in faults if (result := results.find_fault(fault))}
     packages: defaultdict[str, list[bool]] = defaultdict(list)
     for fault, is_found in found.items():
         packages[fault.package].append(is_found)

@@ -1,6 +1,6 @@
 """Plant faults in a scratch clone of the checkout, with an environment of its own, and run the tests there.
 
-    /tmp/duly-faults-x/duly          git clone of HEAD: its own src, tests and caches
+    /tmp/duly-faults-x/duly          git clone of a commit: its own src, tests and caches
     /tmp/duly-faults-x/duly/.venv    the checkout's environment by hard links, pointed at the clone's own src
 
 The checkout is not written to: hard links that the clone must change are replaced by copies first.
@@ -31,6 +31,7 @@ BY_BEHAVIOUR = " and ".join(
     for name in ("are_the_committed_one", "is_the_committed_one", "a_fresh_database_is_what_the_contract_says")
 )
 OPTIONS = ("-x", "-q", "--maxfail=1", "-p", "no:cacheprovider", "-k", BY_BEHAVIOUR)
+WRONG_COMMAND, WRONG_PATH = "error: unrecognized arguments", "ERROR: file or directory not found"
 NOT_FOR_THE_CLONE = (
     *("DULY_UPDATE_GOLDEN", "FORCE_COLOR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"),
     *("PYTEST_ADDOPTS", "PYTHONPATH", "PY_COLORS", "VIRTUAL_ENV"),
@@ -114,19 +115,20 @@ def refuse_changes(root: Path) -> None:
         )
 
 
-def current_commit(root: Path) -> str:
-    """Return the commit that is tested."""
-    return git(root, "rev-parse", "HEAD").strip()
+def find_commit(root: Path, name: str) -> str:
+    """Return the commit of this name."""
+    return git(root, "rev-parse", "--verify", f"{name}^{{commit}}").strip()
 
 
 @contextmanager
-def scratch_clone(root: Path) -> Generator[Path, None, None]:
-    """Make a clone with its own environment; remove it when the body ends or fails."""
+def scratch_clone(root: Path, commit: str) -> Generator[Path, None, None]:
+    """Make a clone of a commit with its own environment; remove it when the body ends or fails."""
     directory = Path(tempfile.mkdtemp(prefix="duly-faults-", dir=PARENT_DIRECTORY))
     try:
         directory.chmod(0o755)  # as root, the account of an embedded server must be able to enter
         clone = directory / "duly"
-        git(root, "clone", "--quiet", str(root), str(clone))
+        git(root, "clone", "--quiet", "--no-checkout", str(root), str(clone))
+        git(clone, "checkout", "--quiet", "--detach", commit)
         link_environment(root / ".venv", clone)
         yield clone
     finally:
@@ -137,7 +139,7 @@ def link_environment(environment: Path, clone: Path) -> None:
     """Hard-link the environment of the checkout into the clone, and make it import the source of the clone."""
     installed, own = environment / "duly" / "all", clone / ".venv"
     if not installed.exists() or installed.read_bytes() != (clone / "requirements.lock").read_bytes():
-        raise Refused(f"{environment} does not match requirements.lock of HEAD; run ./duly check, then try again")
+        raise Refused(f"{environment} does not match requirements.lock of the commit; run ./duly check, then try again")
     if subprocess.run(["cp", "-al", str(environment), str(own)]).returncode:
         raise Refused(f"{environment} cannot be hard-linked into {PARENT_DIRECTORY}; both must be on one file system")
     shutil.rmtree(own / "duly")
@@ -217,6 +219,8 @@ def parse_outcome(status: int, output: IO[str], seconds: float) -> Outcome:
         return Outcome(True, "", seconds)
     output.seek(0)
     lines = output.read().splitlines()
+    if wrong := next((line for line in lines if WRONG_COMMAND in line or line.startswith(WRONG_PATH)), None):
+        raise Refused(f"no test ran: {wrong}")
     failed = next((line for line in lines if line.startswith(("FAILED ", "ERROR "))), None)
     by = failed.partition(" ")[2].partition(" - ")[0] if failed else f"exit status {status}"
     return Outcome(False, by, seconds, "\n".join(lines[-40:]))
