@@ -58,14 +58,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Cut the way to anybody's database; the first process of a run also makes the place its servers live in."""
+    """Remove every address of a user's database; the first process of a run also makes the directory of its servers."""
     for name in FOREIGN_DATABASE_VARIABLES:
         os.environ.pop(name, None)
     os.environ.pop(COMMAND_VARIABLE, None)  # hints are the same however the tests were called
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, whose children would ignore it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     server_for_tests()
-    if not config.pluginmanager.is_registered(plugin):  # nobody announces it in a checkout that is not installed
+    if not config.pluginmanager.is_registered(plugin):  # its entry point is missing in a checkout that is not installed
         config.pluginmanager.register(plugin, "duly")
     config.pluginmanager.register(Budget())
     config.stash[CHECKED_MODULES] = set()
@@ -98,7 +98,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long, so that nobody waits for it at the end."""
+    """Begin with what takes long, so that no process runs alone at the end."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
@@ -204,7 +204,7 @@ def build_conformance_tables(dsn: str) -> None:
 
 @pytest.fixture(scope="session")
 def s3_server() -> Generator["S3Server", None, None]:
-    """A store like S3, of this process's own, which lets nobody in without a key."""
+    """A store like S3, of this process's own, which refuses requests without a key."""
     import httpx2
     from moto.server import ThreadedMotoServer
 

@@ -2207,7 +2207,7 @@ grant execute on function "user".meet_telegram(bigint, text), "user".link_telegr
 
 grant select on duly.transition to "duly_worker", "duly_api", "duly_readonly";
 
--- The list of workers: they write it, everybody may read it.
+-- The list of workers: they write it, every role may read it.
 
 grant select on duly.workers to "duly_worker", "duly_api", "duly_readonly";
 

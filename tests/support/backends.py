@@ -1,4 +1,4 @@
-"""Ingest tables as somebody else makes them: a backend with states and triggers of its own, and the bare contract."""
+"""Ingest tables as other programs make them: a backend with states and triggers of its own, and the bare contract."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Backend:
         return self.name
 
     def schema_sql(self, schema: str) -> str:
-        """Everything, in a schema of this name; no right is granted to anybody."""
+        """Everything, in a schema of this name; no right is granted."""
         return self.made_by.replace("HOME", schema)
 
 
@@ -257,7 +257,7 @@ create trigger point after insert on HOME.schedule_version for each row execute 
 )
 
 # What a C# backend makes of the contract, word for word: it writes every value itself, so no column has a default. The
-# pointer's trigger acts with the rights of whoever inserts a version.
+# pointer's trigger acts with the rights of the role that inserts a version.
 PHASE_3 = Backend(
     name="phase 3",
     pending="pending",

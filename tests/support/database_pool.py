@@ -6,9 +6,9 @@
       |            |
       <---- renamed, emptied     where its catalogue is as it was; any other is dropped
 
-Nobody is connected to what is lent, and nobody who lingers knows its new name. What is emptied: rows, sequences,
-estimates of the planner and statistics. What is not looked at, because tests leave it alone: prepared transactions and
-replication slots.
+A database that is lent has no connections, and a leftover client does not know its new name. What is emptied: rows,
+sequences, estimates of the planner and statistics. What is not looked at, because tests leave it alone: prepared
+transactions and replication slots.
 """
 
 import itertools
@@ -131,7 +131,7 @@ class DatabasePool:
             try:
                 server.execute(TERMINATE_BACKENDS, [name])
                 rename_database(server, name, new_name)
-            except psycopg.Error:  # the test dropped it, or somebody came back at once
+            except psycopg.Error:  # the test dropped it, or a client reconnected at once
                 drop_database(server, name)
                 return
             with suppress(psycopg.Error), self.connect_to(new_name) as admin:

@@ -47,7 +47,7 @@ async def refused(ctx: duly.Context) -> None:
 
 @app.job("chatter", backoff="none", max_attempts=1)
 async def chatter(ctx: duly.Context) -> None:
-    """Fail with more words than anybody keeps."""
+    """Fail with a message longer than the limit."""
     raise RuntimeError("å" * 200_000)
 
 
@@ -74,7 +74,7 @@ def raises_alone(ctx: duly.Context) -> None:
 
 
 def sleep_here() -> None:
-    """Wait for longer than anybody may."""
+    """Wait for longer than any timeout."""
     threading.Event().wait(WAIT_SECONDS)
 
 
@@ -163,5 +163,5 @@ def reindex_alone(ctx: duly.Context, flag: str) -> None:
 
 @app.job("stop_unasked", max_attempts=1)
 async def stop_unasked(ctx: duly.Context) -> object:
-    """Say that it was stopped, though nobody asked it to."""
+    """Say that it was stopped, without having been asked to."""
     return ctx.stopped()

@@ -92,7 +92,7 @@ def run_child(request: Request, streams: Sequence[int], status: int, parent: int
     except BaseException:
         traceback.print_exc()
     finally:
-        with suppress(OSError, ValueError):  # nobody reads any more
+        with suppress(OSError, ValueError):  # the reader is gone
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(exit_status)

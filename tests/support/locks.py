@@ -27,4 +27,4 @@ def wait_until_blocked(database: str, many: int = 1) -> None:
             (waiting,) = admin.execute(blocked).fetchone() or (0,)
             if waiting >= many:
                 return
-    raise AssertionError("nobody ever waited" if many == 1 else f"never did {many} wait")
+    raise AssertionError(f"fewer than {many} waited for a lock")

@@ -1,4 +1,4 @@
-"""Violations of every law, planted as somebody would who goes around the guards: what `duly verify` must find.
+"""Violations of every invariant, planted past the guards: what `duly verify` must find.
 
 The name of a violation is that of the law it breaks, and of no other; where a law can be broken in several ways, words
 follow after a colon. Each is one text of statements, run in one transaction.
@@ -116,7 +116,7 @@ RESENT = (
     "update duly.outbox set status = 'failed', settled_by = 'me/1', lease_owner = null, lease_expires_at = null,"
     " last_error = 'x'; update duly.outbox set status = 'pending', starts = 2;"
 )
-# Two senders died of it, and then it looks as if nobody had ever begun.
+# Two senders died of it, and its starts are back at 0.
 UNCOUNTED_STARTS = (
     CLAIM_MESSAGE
     + RETRY.replace("starts = 2", "starts = 1")
@@ -561,7 +561,7 @@ PLANTED_OFFENCES = {
         MESSAGE + GUARDS_OFF + "update duly.outbox set status = 'failed', last_error = 'quietly',"
         " created_at = created_at + interval '1 hour'"
     ),
-    "starts_of_messages_match_their_log: a start that nobody made": MESSAGE + CLAIM_MESSAGE + RETRY,
+    "starts_of_messages_match_their_log: a start that has no claim": MESSAGE + CLAIM_MESSAGE + RETRY,
     "starts_of_messages_match_their_log: sent again with a start more": MESSAGE + CLAIM_MESSAGE + RESENT,
     "starts_of_messages_match_their_log: and the dead did not count": MESSAGE + UNCOUNTED_STARTS,
     "messages_are_sent_by_their_lease_owner: or failed": (
@@ -603,7 +603,7 @@ PLANTED_OFFENCES = {
     "attempts_of_posts_match_their_log: twice at once": (
         POST + DUE + CLAIM_POST.replace("process_attempts = 1", "process_attempts = 2")
     ),
-    "attempts_of_posts_match_their_log: and by nobody": (
+    "attempts_of_posts_match_their_log: without a claim": (
         POST + DUE + CLAIM_POST + RELEASE_POST.replace("set status", "set process_attempts = 2, status") + NOTIFY_AUTHOR
     ),
     "attempts_of_posts_match_their_log: when its caption was edited": (
@@ -685,12 +685,12 @@ PLANTED_OFFENCES = {
     "starts_of_captures_match_their_log: a claim that does not count": (
         OPEN + CLAIM_SESSION.replace("me/1", OUR_OWNER).replace("starts = 1", "starts = 0")
     ),
-    "starts_of_captures_match_their_log: taken from the dead as if nobody had begun": (
+    "starts_of_captures_match_their_log: reclaimed without counting the start": (
         OPEN
         + CLAIM_SESSION.replace("duly.clock()", LONG_AGO)
         + CLAIM_SESSION.replace("me/1", OUR_OWNER).replace("starts = 1", "starts = 0")
     ),
-    "starts_of_captures_match_their_log: a start that nobody made": (
+    "starts_of_captures_match_their_log: a start that has no claim": (
         OPEN
         + CLAIM_SESSION
         + "update schedule_ingest.capture_session set state = 'failed', error = 'x', settled_by = 'me/1',"
@@ -754,7 +754,7 @@ PLANTED_OFFENCES = {
     "starts_of_notifications_match_their_log: a claim that does not count": (
         FINISHED_SESSION + NOTIFY.replace("starts = 1", "starts = 0")
     ),
-    "starts_of_notifications_match_their_log: a start that nobody made": (
+    "starts_of_notifications_match_their_log: a start that has no claim": (
         FINISHED_SESSION
         + NOTIFY
         + RETRY.replace("duly.outbox", "schedule_ingest.schedule_notification").replace("status", "delivery")

@@ -58,7 +58,7 @@ class ScriptedAnalyzer:
 
 
 def wedge(gate: str) -> None:
-    """Block the loop until somebody writes to the gate, a FIFO; whoever comes after the first passes by."""
+    """Block the loop until the gate, a FIFO, is written to; only the first caller blocks."""
     with suppress(FileExistsError):
         os.close(os.open(f"{gate}.taken", os.O_CREAT | os.O_EXCL))
         with open(gate) as file:  # noqa: PTH123

@@ -20,7 +20,7 @@ SECONDS = 60.0
 
 
 def plain_environment(**more: str) -> dict[str, str]:
-    """Our environment without anything that points at a database or at somebody's home."""
+    """Our environment without anything that points at a database or at a home directory."""
     unwanted = ("DULY_", "PG", "DATABASE_", "POSTGRES_", "TEST_DATABASE_", "PYTEST_", "COV_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
     return {**kept, **more}
@@ -151,7 +151,7 @@ def has_ended(pid: int) -> bool:
 
 
 def wait_unlocked(path: Path, seconds: float = SECONDS) -> None:
-    """Wait until nobody holds the lock on a file."""
+    """Wait until the lock on a file is free."""
     done = threading.Event()
 
     def wait() -> None:

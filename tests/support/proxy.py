@@ -5,7 +5,7 @@
     cut_after(pattern)     that request is executed and answered, its client never hears of it, and its connection ends
     cut_after_write()      the same for the next commit of something written, be it one statement or a transaction
     drop_answers()         requests arrive, answers do not
-    freeze()               nothing arrives and nobody hangs up: bytes wait, as they do while a network is down
+    freeze()               nothing arrives and no connection closes: bytes wait, as they do while a network is down
     resume()               everything flows again
 
 What is written is judged by the server's answer, which waits until it is whole: nothing was refused, the transaction is
@@ -103,7 +103,7 @@ class Proxy:
         return swallowed
 
     def freeze(self) -> None:
-        """Let nothing through in either direction, neither bytes nor the news that somebody hung up."""
+        """Let nothing through in either direction, neither bytes nor the end of a connection."""
         self.do(self.flowing.clear)
 
     def resume(self) -> None:
@@ -141,7 +141,7 @@ class Proxy:
 
             server = await asyncio.start_server(accept, "127.0.0.1", 0)
             host, port = server.sockets[0].getsockname()
-            # Encryption would begin with an answer that is no message; here is nobody to hide from.
+            # Encryption would begin with an answer that is no message; on loopback it is not needed.
             plain = {"sslmode": "disable", "gssencmode": "disable"}
             self.address = make_conninfo("", **{**self.upstream, **plain, "host": host, "port": port})
             listening.set_result(None)
@@ -176,7 +176,7 @@ class Wire:
         self.sides = [client]
         self.pending_ready = 1  # how often the server is to say "ready"; the first time is its welcome
         self.ready = 0  # how often it did
-        self.last: int | None = None  # the answer that ends with this "ready" is the last, and nobody hears it
+        self.last: int | None = None  # the answer that ends with this "ready" is the last, and is not passed on
         self.spoiled = False  # an answer was swallowed: the next would be taken for it
         self.returners: set[bytes] = set()  # prepared statements that return what they wrote
         self.is_returner = False  # one of those under way does
@@ -197,7 +197,7 @@ class Wire:
         self.task.cancel()
 
     async def run(self) -> None:
-        """Carry both ways until somebody hangs up."""
+        """Carry bytes both ways until one end closes."""
         try:
             with suppress(*DISCONNECTED):
                 await self.proxy.flowing.wait()
@@ -260,7 +260,7 @@ class Wire:
             self.is_returner = False
 
     async def carry_answers(self, server: asyncio.StreamReader) -> None:
-        """From the server to the client, but for what nobody may hear."""
+        """From the server to the client, except what is to be dropped."""
         while message := await self.receive(server):
             is_last = self.last is not None and self.ready >= self.last - 1
             self.note_answer(message)
@@ -307,12 +307,12 @@ class Wire:
                 pass
 
     def matches_trap(self) -> bool:
-        """Is a write committed by this whole answer, and does somebody wait for one?"""
+        """Does this complete answer commit a write, and is a test waiting for one?"""
         is_wanted = self.proxy.trap is not None and self.proxy.trap.pattern is None
         return is_wanted and self.has_committed and not self.has_failed and not self.has_passed
 
     def waits(self, message: Message) -> bool:
-        """Must this wait until its answer is whole? Only while somebody wants to lose a commit."""
+        """Must this wait until its answer is complete? Only while a test wants to lose a commit."""
         is_wanted = self.proxy.trap is not None and self.proxy.trap.pattern is None
         return is_wanted and self.ready > 0 and not self.has_passed and message.kind not in ASYNCHRONOUS_MESSAGES
 

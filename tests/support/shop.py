@@ -130,7 +130,7 @@ async def slow(ctx: duly.Context) -> None:
 
 @app.job("patient")
 async def patient(ctx: duly.Context) -> None:
-    """Work until somebody asks it to stop."""
+    """Work until it is asked to stop."""
     await ctx.progress("waiting")
     await asyncio.Event().wait()
 

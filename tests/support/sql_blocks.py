@@ -70,7 +70,7 @@ def find_mismatches(loader: Loader) -> Iterator[str]:
         if function != name:
             yield f"{function or 'the module'} asks {name}"
     for name in sorted(loader.blocks() - {name for name, _ in uses}):
-        yield f"nobody asks {name}"
+        yield f"{name} is not used"
     for function in list_functions(loader.tree):
         runs_sql = any(
             not is_of_a_lease(constants) for call in calls_in(function) if (constants := executed_statement(call))

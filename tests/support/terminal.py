@@ -1,4 +1,4 @@
-"""A program on a terminal: it believes that somebody watches, and a test reads what they would see."""
+"""A program on a pseudo-terminal whose screen a test can read."""
 
 import os
 import pty
@@ -35,7 +35,7 @@ class TerminalProgram:
         while text not in self.output:
             try:
                 piece = os.read(self.controller, 65536)
-            except OSError:  # nobody is at the other end any more
+            except OSError:  # the other end is closed
                 piece = b""
             assert piece, f"it ended with {self.process.wait(SECONDS)} and had said:\n{self.output}"
             self.output += piece.decode(errors="replace").replace("\r\n", "\n")

@@ -33,7 +33,7 @@ def is_fast_test_running() -> bool:
 class Budget:
     """Measures what tests cost, and fails a fast one that costs too much.
 
-    A test over the limit is run once more before it fails: the first to import a library pays for everybody.
+    A test over the limit is run once more before it fails: the first to import a library pays for all.
     """
 
     def __init__(self) -> None:

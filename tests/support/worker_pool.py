@@ -148,7 +148,7 @@ class Output:
 class WorkerPool:
     """Workers of one name, started and ended as a test likes; each line they write begins with their process id.
 
-    A wait ends after a minute at the latest, and at once when nobody is left who could end it; it then fails with what
+    A wait ends after a minute at the latest, and at once when no process is left that could end it; it then fails with what
     stood on standard error.
     """
 

@@ -7,7 +7,7 @@ Jobs are drawn from *shapes*: a shape is a history that a job may have (done at 
 and a mix says how many of a thousand have which. Everything is a function of a number, so that two builds are alike.
 
 Rows are written as a restore writes them: by a superuser, without triggers, and indexed afterwards. Only for databases
-that nobody else uses. `python -m tools.bulk_data --jobs 5000000 ADDRESS` fills a migrated database by hand.
+that no other program uses. `python -m tools.bulk_data --jobs 5000000 ADDRESS` fills a migrated database by hand.
 """
 
 from tools.bulk_data.builder import BACKLOG, FINISHED, MIXED, build_history, build_jobs, count_events

@@ -1,4 +1,4 @@
-"""`python -m tools.bulk_data --jobs 5000000 ADDRESS`: fill a migrated database that nobody else uses."""
+"""`python -m tools.bulk_data --jobs 5000000 ADDRESS`: fill a migrated database that no other program uses."""
 
 import argparse
 import sys

@@ -107,7 +107,7 @@ KERNEL = (
         "src/duly/lease/heartbeat.py",
         "if lease.claim in answer.cancelled:",
         "if lease.claim in answer.lost:",
-        "A running job is never told that somebody asked it to stop.",
+        "A running job never learns that it was asked to stop.",
     ),
     Fault(
         "kernel-bisect-half",
@@ -252,7 +252,7 @@ POSTS = (
         "src/duly/apps/posts/queries.sql",
         "where id = %(post_id)s and author_id = %(author)s and status = 'PENDING'",
         "where id = %(post_id)s and status = 'PENDING'",
-        "Anybody can change the caption of another author's post.",
+        "Any author can change the caption of another author's post.",
     ),
     Fault(
         "posts-unreleased-visible",
@@ -524,7 +524,7 @@ DELIVERY = (
         "src/duly/outbox/queries.sql",
         "where t.{state} = 'uncertain' and t.channel = any (%(channels)s::text[])\n",
         "where t.{state} = 'uncertain'\n",
-        "An uncertain message is sent again on a channel that cannot tell duplicates, without asking anybody.",
+        "An uncertain message is sent again on a channel that cannot tell duplicates, without a person's decision.",
     ),
     Fault(
         "delivery-retry-after",
@@ -545,7 +545,7 @@ DELIVERY = (
         "src/duly/outbox/channels/webhook/__init__.py",
         "if 200 <= status < 300:",
         "if 200 <= status < 400:",
-        "A webhook that was redirected, and delivered to nobody, counts as sent.",
+        "A webhook that was redirected, and not delivered, counts as sent.",
     ),
     Fault(
         "delivery-inside-addresses",
@@ -573,7 +573,7 @@ DELIVERY = (
         "src/duly/outbox/channels/console/__init__.py",
         'each if each.isprintable() or each == "\\n" else "\\N{REPLACEMENT CHARACTER}" for each in text',
         "each for each in text",
-        "A message on the console can steer the terminal of whoever reads it.",
+        "A message on the console can steer the terminal that shows it.",
     ),
 )
 
@@ -597,7 +597,7 @@ PEOPLE = (
         "src/duly/accounts/repository.py",
         'if not row or not is_matching_secret(secret, row["secret_sha256"]):',
         "if not row:",
-        "Whoever knows the prefix of an API key can use it with any secret.",
+        "The prefix of an API key can be used with any secret.",
     ),
     Fault(
         "people-link-expiry",
@@ -711,7 +711,7 @@ API = (
         "src/duly/http/auth.py",
         "if on_behalf != caller.uid and ADMIN not in caller.scopes:",
         "if on_behalf != caller.uid and not caller.scopes:",
-        "Anybody's key can act for another person with the header Duly-User.",
+        "Any key can act for another person with the header Duly-User.",
     ),
     Fault(
         "api-proxied-local-request",
@@ -761,7 +761,7 @@ API = (
         "src/duly/http/telegram.py",
         "if not hmac.compare_digest(given.encode(), secret.encode()):",
         "if given and not hmac.compare_digest(given.encode(), secret.encode()):",
-        "Anybody can post updates to the bot's webhook by leaving the secret out.",
+        "Any client can post updates to the bot's webhook by leaving the secret out.",
     ),
     Fault(
         "api-page-escapes",
@@ -837,7 +837,7 @@ BOT = (
         "src/duly/telegram/people.py",
         "if services.allowed_ids and event.from_user.id not in services.allowed_ids:",
         "if services.allowed_ids and event.from_user.id < 0:",
-        "A bot that is limited to some Telegram ids talks to everybody.",
+        "A bot that is limited to some Telegram ids talks to every id.",
     ),
     Fault(
         "bot-confirms-early",
@@ -875,7 +875,7 @@ DB = (
         "src/duly/db/pool.py",
         'SET_ROLE = sql.SQL("set local role {}")',
         'SET_ROLE = sql.SQL("set role {}")',
-        "The role of a transaction stays with the connection, which a pooler lends to somebody else.",
+        "The role of a transaction stays with the connection, which a pooler lends to another client.",
     ),
     Fault(
         "db-read-only-kept",
@@ -931,7 +931,7 @@ DB = (
         "src/duly/jobs/functions.sql",
         "limit room\n                for no key update skip locked",
         "limit room\n                for no key update",
-        "A claim waits for whoever has a due job locked.",
+        "A claim waits for a transaction that has a due job locked.",
     ),
     Fault(
         "db-starts-not-counted",
@@ -966,7 +966,7 @@ DB = (
         "src/duly/apps/posts/functions.sql",
         "where u.name = upload and u.author_id = author for key share;",
         "where u.name = upload for key share;",
-        "An author can post an image that somebody else uploaded.",
+        "An author can post an image that another author uploaded.",
     ),
     Fault(
         "db-event-dedupe",
@@ -1067,7 +1067,7 @@ REST = (
         "src/duly/configuration/delivery.py",
         '"DULY_WEBHOOK_ALLOW_PRIVATE",\n        default=False,',
         '"DULY_WEBHOOK_ALLOW_PRIVATE",\n        default=True,',
-        "Webhooks reach the machine and its networks unless somebody forbids it.",
+        "Webhooks reach the machine and its networks unless a setting forbids it.",
     ),
     Fault(
         "logs-authorization",

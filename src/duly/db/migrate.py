@@ -128,7 +128,7 @@ def targets_for(connection: Connection | None, names: Names, apps: Apps) -> list
 
 
 def has_sessions(connection: Connection, names: Names) -> bool:
-    """Check whether the ingest schema has a table of sessions, whoever made it."""
+    """Check whether the ingest schema has a table of sessions, no matter who created it."""
     (found,) = driver(connection).execute(SQL.has_sessions, {"schema": names.ingest}).fetchone() or (False,)
     return found
 

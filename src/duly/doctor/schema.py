@@ -55,7 +55,7 @@ def list_revisions(context: CheckContext) -> list[str]:
 
 
 def has_tables(context: CheckContext) -> bool:
-    """Do tables of duly exist, whoever created them?"""
+    """Do tables of duly exist, no matter who created them?"""
     return context.query_one(SQL.has_tables)["has_tables"]
 
 

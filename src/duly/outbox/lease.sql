@@ -6,7 +6,7 @@
 --
 -- The owner written by a claim is the fence: everything an owner does is guarded by it, and it is fresh for every
 -- claim, so neither a worker of the same name nor an earlier claim of the same process passes. called_at says what an
--- expired lease means: without it nothing was sent, with it nobody knows.
+-- expired lease means: without it nothing was sent, with it the outcome is unknown.
 --
 -- Rows are settled and released in the order of their keys, so that two batches never deadlock. Each row is looked up
 -- by its own key: a join would rely on statistics that have never seen so many owned rows. In a settle the inner
@@ -232,7 +232,7 @@ settled as (
 select key from settled;
 
 -- name: settle_uncertain
--- Nobody knows whether the messages arrived.
+-- It is unknown whether the messages arrived.
 with given as (
     select *
     from unnest(

@@ -103,7 +103,7 @@ def list_contracts(apps: str = ALL) -> list[str]:
 
 
 def has_tables(connection: psycopg.Connection[Any], contract: str, names: Names = STANDARD) -> bool:
-    """Does this database have any table of a contract, whoever created it?"""
+    """Does this database have any table of a contract, no matter who created it?"""
     return any(line.startswith("table ") for line in fingerprint(connection, contract_schemas(contract, names)))
 
 

@@ -1,4 +1,4 @@
--- The list of workers: they write it, everybody may read it.
+-- The list of workers: they write it, every role may read it.
 
 grant select on duly.workers to {worker}, {api}, {readonly};
 grant insert, update, delete on duly.workers to {worker};

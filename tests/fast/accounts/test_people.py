@@ -172,9 +172,9 @@ async def test_a_key_needs_an_existing_owner(owner_pool: Pool) -> None:
     with pytest.raises(InvalidArgument, match="--org or --user"):
         await service.create_key(owner_pool, "ci", ["admin"])
     with pytest.raises(NotFound, match="duly orgs create"):
-        await service.create_key(owner_pool, "ci", ["admin"], org="nobody")
+        await service.create_key(owner_pool, "ci", ["admin"], org="unknown")
     with pytest.raises(NotFound, match="duly users create"):
-        await service.create_key(owner_pool, "ci", ["admin"], uid="nobody")
+        await service.create_key(owner_pool, "ci", ["admin"], uid="unknown")
     with pytest.raises(NotFound, match="duly keys list"):
         await service.revoke_key(owner_pool, "duly_nothing")
 

@@ -65,7 +65,7 @@ ARGUMENTS = {  # what a command needs to get as far as the database
 ON_A_DATABASE = [
     name for name in COMMANDS if name and name not in MAY_CREATE | NEED_NO_DATABASE and not name.startswith("bench")
 ]
-TOKEN = "123456:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"  # noqa: S105 (nobody's)
+TOKEN = "123456:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"  # noqa: S105 (made up)
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def test_payload_is_read_from_an_argument_a_file_or_stdin(cli: CommandLine, tmp_
         (["--timeout", "-1s"], r"--timeout: duration '-1s'"),
         (["--at", "tomorrow"], r"--at 'tomorrow': must be a time such as"),
         (["--at", "2030-01-31", "--delay", "1s"], r"--at 2030-01-31 and --delay 1s: "),
-        (["--org", "nobody"], r"there is no org 'nobody'; create it with"),
+        (["--org", "unknown"], r"there is no org 'unknown'; create it with"),
     ],
 )
 def test_invalid_enqueue_option_is_refused_and_named(arguments: list[str], pattern: str, cli: CommandLine) -> None:

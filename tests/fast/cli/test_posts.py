@@ -65,13 +65,13 @@ def test_create_prints_the_post_and_its_release_time(posts: PostActions, cli: Co
 @pytest.mark.parametrize(
     ("arguments", "error", "pattern"),
     [
-        (["--user", "nobody-here"], NotFound, r"there is no user nobody-here; create it with: duly users create"),
+        (["--user", "unknown-user"], NotFound, r"there is no user unknown-user; create it with: duly users create"),
         (["--user", "two words"], InvalidArgument, r"'two words' is no uid"),
         (["--user", "\udcff"], InvalidArgument, r"'\\udcff' is no uid"),
         (["--user", "anna", "--caption", "x" * (MAX_CAPTION_LENGTH + 1)], InvalidArgument, r"caption: has 2201"),
         (["--user", "anna", "--caption", "\udcff"], InvalidArgument, r"caption: contains a NUL or a lone surrogate"),
     ],
-    ids=["nobody", "arguments", "bytes", "long", "half"],
+    ids=["unknown user", "arguments", "bytes", "long", "half"],
 )
 def test_invalid_post_is_refused_and_leaves_no_image(
     arguments: list[str], error: type[DulyError], pattern: str, posts: PostActions, cli: CommandLine, image: Path
@@ -230,7 +230,7 @@ def test_posts_are_listed_in_pages_and_by_author(
     rest = cli.json("posts", "list", "--limit", 3, "--cursor", first["next"])
     assert ([post["id"] for post in rest["items"]], rest["next"]) == (expected[2:], None)
     assert [post["id"] for post in cli.json("posts", "list", "--author", "anna")["items"]] == [waiting]
-    assert cli.json("posts", "list", "--author", "nobody-here") == {"items": [], "next": None}
+    assert cli.json("posts", "list", "--author", "unknown-user") == {"items": [], "next": None}
     head, newest, more = cli.output("posts", "list", "--limit", 1).splitlines()
     assert head.split() == ["id", "author_id", "status", "created_at", "released_at", "ai_error", "caption"]
     assert newest.split()[:3] == [expected[0], "bo", "RELEASED"]

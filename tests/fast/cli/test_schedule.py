@@ -417,7 +417,7 @@ def test_messages_are_listed_and_printed(cli: ScheduleCommandLine) -> None:
 
 
 def uncertain(admin: Admin) -> UUID:
-    """A message of which nobody knows."""
+    """A message whose arrival is unknown."""
     ((key,),) = admin.execute(
         "insert into duly.outbox (channel, recipient, kind, payload)"
         """ values ('console', 'anna', 'test', '{"message": "Hello"}') returning id"""
@@ -447,7 +447,7 @@ def test_message_can_be_resent_or_resolved(admin: Admin, cli: ScheduleCommandLin
 
 
 def uncertain_about_a_day(admin: Admin, key: str) -> str:
-    """A message about a day of which nobody knows."""
+    """A message about a day, whose arrival is unknown."""
     session = "00000000-0000-0000-0000-000000000001"
     admin.execute(
         "insert into schedule_ingest.capture_session (id, user_id, payload, given_at, closed_at)"

@@ -1,4 +1,4 @@
-"""What a worker is called when nobody named it."""
+"""The default name of a worker."""
 
 import os
 

@@ -309,7 +309,7 @@ def generous(supabase: str, empty: str) -> str:
 
 
 def test_compiled_migrations_apply_to_supabase_without_a_superuser(supabase: str) -> None:
-    roles = Names(*SUPABASE_ROLES)  # ours exist on this server already and belong to somebody else
+    roles = Names(*SUPABASE_ROLES)  # ours exist on this server already and belong to other tests
     with psycopg.connect(supabase, autocommit=True) as connection:
         for text in compile_migrations(roles).values():
             connection.execute(text.encode())
@@ -412,7 +412,7 @@ def test_scheduler_downgrade_and_upgrade_work_with_existing_data(empty: str) -> 
     migrate(empty, Names(), apps="scheduler")
     assert lines_of(empty, ("duly", "user", "scheduler", "expense")) == before
     with psycopg.connect(empty, autocommit=True) as connection:
-        connection.execute(SCHEDULED)  # the log of before is still there, and nobody gets a number of it
+        connection.execute(SCHEDULED)  # the old log is still there, and its numbers are not used again
         assert connection.execute(
             "select id from scheduler.jobs union select id from scheduler.job_runs"
         ).fetchall() == [(2,)]

@@ -58,7 +58,7 @@ def test_old_jobs_are_migrated_and_the_old_table_is_dropped(at: str, old: str) -
         connection.execute(f"create table scheduler.jobs ({COLUMNS.format(at=at)})".encode())
     migrate(old, Names(), apps="none")
     with psycopg.connect(old, autocommit=True) as connection:
-        connection.execute("drop schema scheduler cascade")  # it was left alone, and is in nobody's way any more
+        connection.execute("drop schema scheduler cascade")  # it was left alone, and is not needed any more
     migrate(old, Names(), apps="all")
     with psycopg.connect(old, autocommit=True) as connection:
         connection.execute("set timezone = 'UTC'")

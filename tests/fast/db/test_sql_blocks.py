@@ -38,7 +38,7 @@ NAMED_OTHERWISE = {
 }
 # The statements that stand in Python, and why.
 SQL_ALLOWED_IN_PYTHON = {
-    ("http/app.py", "select 1"): "asks whether anybody answers; there is no law to state",
+    ("http/app.py", "select 1"): "checks that the server answers; there is no rule to state",
     ("worker/listener.py", "select 1"): "likewise",
     ("worker/control.py", "select 1"): "likewise",
     ("db/pool.py", ""): "an empty query, to see whether a connection lives",
@@ -241,7 +241,7 @@ def test_every_listed_exception_for_sql_in_python_is_still_needed(
         )
 
 
-# That nothing escapes them -------------------------------------------------------------------------------------------
+# That nothing escapes them --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ BLOCK = "-- name: {}\n-- Law.\nselect 1;\n"
     ("blocks", "more", "unmatched"),
     [
         (["find_thing"], "", []),
-        (["find_thing", "orphan"], "", ["nobody asks orphan"]),
+        (["find_thing", "orphan"], "", ["orphan is not used"]),
         (["find_thing"], "async def other(c):\n    await c.execute(SQL.find_thing)\n", ["other asks find_thing"]),
         (["find_thing", "x"], "class A:\n    def x(self, c):\n        c.execute(SQL.using(s='t').x)\n", []),
         (["find_thing", "x"], "def x(c, q: Queries):\n    c.execute(q.x)\n", []),

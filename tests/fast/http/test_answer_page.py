@@ -35,7 +35,7 @@ class Reminded:
 
         env.ask(create_schedule)
         env.turn(3600)
-        self.client = env.nobody()
+        self.client = env.anonymous()
 
     def one(self, query: str) -> Any:
         """Fetch one value."""
@@ -246,8 +246,8 @@ def test_link_is_valid_only_for_its_user_and_run(env: ApiEnvironment) -> None:
     anna = Reminded(env)
     key_for_bo = LinkClaims("bo", anna.run, "complete", "k", int((NOON + timedelta(days=9)).timestamp()))
     env.ask(lambda schedules: schedules.create(uid="bo"))
-    nobody = LinkClaims("cy", anna.run, "complete", "k", key_for_bo.expires_at)
-    for link in (key_for_bo, nobody):
+    anonymous = LinkClaims("cy", anna.run, "complete", "k", key_for_bo.expires_at)
+    for link in (key_for_bo, anonymous):
         token = sign_link(anna.keys(), link)
         assert anna.client.get(f"/c/{token}").status_code == 404
         assert anna.client.post(f"/c/{token}").status_code == 404

@@ -264,7 +264,7 @@ def test_no_list_contains_jobs_of_another_org(database: str) -> None:
             for path, verbs in ours.get("/openapi.json").json()["paths"].items()
             if path.startswith("/v1/jobs") and "{" not in path and "get" in verbs
         ]
-        assert lists == ["/v1/jobs"]  # a feed is everybody's, and promises are the whole house's
+        assert lists == ["/v1/jobs"]  # a feed needs no key, and the SLOs are of the whole system
         for path in lists:
             for query in ({}, {"status": "queued"}, {"type": "work"}, {"next": cursor}):
                 assert theirs.get(path, params=query).json()["items"] == [], (path, query)

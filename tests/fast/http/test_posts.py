@@ -68,7 +68,7 @@ class ApiEnvironment:
         """Return a client with the key of an org, without a person."""
         return self.stack.enter_context(client_for(self.address, key_for(self.database, "acme", scopes).secret))
 
-    def nobody(self, secret: str | None = None) -> httpx2.Client:
+    def anonymous(self, secret: str | None = None) -> httpx2.Client:
         """Return a client without a key, or with a wrong one."""
         return self.stack.enter_context(client_for(self.address, secret))
 
@@ -328,8 +328,8 @@ def test_body_without_a_json_content_type_is_refused(kind: str | None, shared_cl
 
 def test_request_without_a_valid_key_is_unauthorized(env: ApiEnvironment) -> None:
     env.person("anna")
-    assert "API key missing" in error_message(env.nobody().post(INTENT, content=b"{"), 401, "UNAUTHORIZED")
-    assert "unknown, revoked" in error_message(env.nobody(new_secret()).post(INTENT, json={}), 401, "UNAUTHORIZED")
+    assert "API key missing" in error_message(env.anonymous().post(INTENT, content=b"{"), 401, "UNAUTHORIZED")
+    assert "unknown, revoked" in error_message(env.anonymous(new_secret()).post(INTENT, json={}), 401, "UNAUTHORIZED")
 
 
 def test_key_without_the_read_scope_is_forbidden(env: ApiEnvironment) -> None:
@@ -526,7 +526,7 @@ def test_request_id_used_for_another_request_is_refused(env: ApiEnvironment, ann
     for change in ({"caption": "Another"}, {"imagePath": upload(anna)}):
         assert body["requestId"] in error_message(anna.post(INTENT, json={**body, **change}), 409, "REQUEST_ID_REUSED")
     bo = env.person("bo")
-    created_data(bo.post(INTENT, json={**body_of(bo), "requestId": body["requestId"]}))  # everybody has their own
+    created_data(bo.post(INTENT, json={**body_of(bo), "requestId": body["requestId"]}))  # every author has their own
 
 
 def test_rate_limit_per_user_is_reported_with_retry_after(env: ApiEnvironment, anna: httpx2.Client) -> None:
@@ -778,7 +778,7 @@ def test_administrator_posts_and_reads_for_the_user_in_the_header(env: ApiEnviro
         assert "of yours" in error_message(bo.post(INTENT, json=body), 400, "INVALID_ARGUMENT")
         post = created_data(admin.post(INTENT, json=body, headers=behalf))["postId"]
         assert admin.get(f"/v1/posts/{post}", headers=behalf).json()["authorId"] == uid
-        problem(admin.get(f"/v1/posts/{post}"), 404, "NOT_FOUND")  # for nobody in particular it is not there yet
+        problem(admin.get(f"/v1/posts/{post}"), 404, "NOT_FOUND")  # without a person it is not visible yet
         assert admin.patch(f"/v1/posts/{post}", json={"caption": "x"}, headers=behalf).status_code == 200
         assert [each["postId"] for each in items(admin.get(f"/v1/posts?author={uid}", headers=behalf))] == [post]
     created_data(root.post(INTENT, json=body_of(root)))  # and for themselves, where the key is a person's
@@ -787,21 +787,21 @@ def test_administrator_posts_and_reads_for_the_user_in_the_header(env: ApiEnviro
 
 def test_duly_user_header_of_an_unknown_user_is_refused(env: ApiEnvironment, anna: httpx2.Client) -> None:
     root = env.person("root", ["admin"])
-    body, nobody = body_of(anna), {"Duly-User": "nobody-here"}
-    answer = root.post("/v1/posts/images", content=PHOTO, headers=nobody)
-    assert "duly users create nobody-here" in problem(answer, 422, "INVALID_ARGUMENT")
-    assert "nobody-here" in error_message(root.post(INTENT, json=body, headers=nobody), 400, "INVALID_ARGUMENT")
+    body, unknown = body_of(anna), {"Duly-User": "unknown-user"}
+    answer = root.post("/v1/posts/images", content=PHOTO, headers=unknown)
+    assert "duly users create unknown-user" in problem(answer, 422, "INVALID_ARGUMENT")
+    assert "unknown-user" in error_message(root.post(INTENT, json=body, headers=unknown), 400, "INVALID_ARGUMENT")
     for bad in ("two words", "*", "-x", "x" * 129):
         assert "Duly-User" in error_message(
             root.post(INTENT, json=body, headers={"Duly-User": bad}), 400, "INVALID_ARGUMENT"
         )
         problem(root.get("/v1/posts", headers={"Duly-User": bad}), 422, "INVALID_ARGUMENT")
-    problem(root.get("/v1/posts", headers=nobody), 422, "INVALID_ARGUMENT")
+    problem(root.get("/v1/posts", headers=unknown), 422, "INVALID_ARGUMENT")
 
 
 def test_without_keys_a_loopback_request_posts_for_the_user_in_the_header(env: ApiEnvironment) -> None:
     env.admin.execute("insert into \"user\".users (uid) values ('anna')")
-    here = env.nobody()
+    here = env.anonymous()
     error_message(here.post(INTENT, json={"caption": "x"}), 403, "FORBIDDEN")
     anna = {"Duly-User": "anna"}
     body = {"imagePath": upload(here, headers=anna), "caption": "My day", "requestId": str(uuid4())}

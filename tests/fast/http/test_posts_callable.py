@@ -49,7 +49,7 @@ def callable_error(answer: httpx2.Response, status: int, canonical: str, code: s
     return error
 
 
-# createPostIntent (Callable) -------------------------------------------------------------------------------------
+# createPostIntent (Callable) ------------------------------------------------------------------------------------------
 
 
 def test_callable_request_gets_the_contracts_response_as_its_result(env: ApiEnvironment, anna: httpx2.Client) -> None:
@@ -108,7 +108,7 @@ def test_invalid_input_is_reported_as_a_callable_error(
 
 def test_refusal_before_the_body_is_read_has_a_callable_status(env: ApiEnvironment) -> None:
     env.person("anna")
-    answer = env.nobody().post(INTENT, json={"data": {}})
+    answer = env.anonymous().post(INTENT, json={"data": {}})
     error_message(answer, 401, "UNAUTHORIZED")
     assert answer.json()["error"]["status"] == "UNAUTHENTICATED"
     answer = env.person("bo", ["posts:read"]).post(INTENT, json={"data": {}})
@@ -116,7 +116,7 @@ def test_refusal_before_the_body_is_read_has_a_callable_status(env: ApiEnvironme
     assert answer.json()["error"]["status"] == "PERMISSION_DENIED"
 
 
-# 1.2 `posts` schema: requestId, leaseOwner, leaseExpiresAt ---------------------------------------------------------
+# 1.2 `posts` schema: requestId, leaseOwner, leaseExpiresAt ------------------------------------------------------------
 
 
 def test_an_author_sees_the_request_and_the_lease_of_their_post_without_the_token(
@@ -162,19 +162,19 @@ def test_other_users_do_not_see_the_request_id_of_a_post(env: ApiEnvironment, an
         assert [each["requestId"] for each in shown] == [body["requestId"]] * 3
 
 
-# Duly-User ---------------------------------------------------------------------------------------------------------
+# Duly-User ------------------------------------------------------------------------------------------------------------
 
 
 def test_an_unknown_duly_user_is_named_with_its_header(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    root, behalf = env.org(["admin"]), {"Duly-User": "nobody-here"}
+    root, behalf = env.org(["admin"]), {"Duly-User": "unknown-user"}
     expected_text = error_message(root.post(INTENT, json=body_of(anna), headers=behalf), 400, "INVALID_ARGUMENT")
-    assert expected_text.startswith("Duly-User: nobody-here: no person has this uid; ")
-    assert "duly users create nobody-here" in expected_text
+    assert expected_text.startswith("Duly-User: unknown-user: no person has this uid; ")
+    assert "duly users create unknown-user" in expected_text
     for answer in (
         root.post("/v1/posts/images", content=b"x", headers=behalf),
         root.get("/v1/posts", headers=behalf),
         root.get(f"/v1/posts/{uuid4()}", headers=behalf),
         root.patch(f"/v1/posts/{uuid4()}", json={"caption": "x"}, headers=behalf),
     ):
-        assert "Duly-User: nobody-here" in problem(answer, 422, "INVALID_ARGUMENT")
+        assert "Duly-User: unknown-user" in problem(answer, 422, "INVALID_ARGUMENT")
     assert upload(root, headers={"Duly-User": "anna"})

@@ -70,7 +70,7 @@ class ApiEnvironment:
         """Return a client with the key of an org, without a person."""
         return self.stack.enter_context(client_for(self.address, key_for(self.database, "acme", scopes).secret))
 
-    def nobody(self) -> httpx2.Client:
+    def anonymous(self) -> httpx2.Client:
         """Return a client without a key."""
         return self.stack.enter_context(client_for(self.address))
 
@@ -478,7 +478,7 @@ def subscribed(env: ApiEnvironment, person: httpx2.Client) -> tuple[httpx2.Clien
     address = created(person.post(CALENDAR))
     assert address["url"] == f"/ics/{address['token']}"
     assert len(address["token"]) == 43
-    return env.nobody(), address["url"]
+    return env.anonymous(), address["url"]
 
 
 def feed(answer: httpx2.Response) -> dict[str, Any]:
@@ -825,12 +825,12 @@ def every_route() -> list[tuple[str, str, Json | None, str]]:
 
 def test_every_route_requires_a_key_its_scope_and_a_user(env: ApiEnvironment) -> None:
     reader, writer = env.person("anna", BOTH[:1]), env.person("bo", BOTH[1:])
-    org, nobody = env.org(), env.nobody()
+    org, anonymous = env.org(), env.anonymous()
     for verb, path, body, scope in every_route():
         wrong = writer if scope == "scheduler:read" else reader
         assert scope in problem(wrong.request(verb, path, json=body), 403, "FORBIDDEN")
         assert "belong to a person" in problem(org.request(verb, path, json=body), 403, "FORBIDDEN")
-        problem(nobody.request(verb, path, json=body), 401, "UNAUTHORIZED")
+        problem(anonymous.request(verb, path, json=body), 401, "UNAUTHORIZED")
 
 
 def test_only_an_administrator_may_act_for_another_user(env: ApiEnvironment, anna: httpx2.Client) -> None:

@@ -382,7 +382,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     jobs.enqueue()
     await jobs.claim()
     (key,) = jobs.enqueue()
-    jobs.admin.execute("begin")  # a foreign key to a job locks it too, and is in nobody's way
+    jobs.admin.execute("begin")  # a foreign key to a job locks it too, and blocks nothing
     jobs.admin.execute("select from ledger.job for key share")
     return key
 
@@ -403,7 +403,7 @@ async def test_explain_gives_the_reason_and_sentence_of_each_case(case: Case, jo
 async def test_claim_takes_only_jobs_that_explain_calls_claimable(case: Case, jobs: JobActions, pool: Pool) -> None:
     key = await case.bring_about(jobs, pool)
     claimed = await repository.claim_jobs(jobs.worker, "night", [JOB_TYPE], lease_seconds=LEASE, limit=1)
-    could = {JobReason.DUE, JobReason.NO_WORKER, JobReason.NOT_HANDLED}  # of the last two nobody tried
+    could = {JobReason.DUE, JobReason.NO_WORKER, JobReason.NOT_HANDLED}  # the last two were not tried
     assert ([lease.key for lease in claimed] == [key]) == (case.reason in could)
 
 

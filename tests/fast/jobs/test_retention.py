@@ -265,7 +265,7 @@ def test_temporary_table_of_the_caller_cannot_shadow_a_duly_table(admin: Admin, 
     assert remaining_recipients(admin) == []
 
 
-# Logs with partitions ------------------------------------------------------------------------------------------------
+# Logs with partitions -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def test_c1_runtime_roles_own_no_table_and_cannot_create_any(admin: Admin) -> No
     "move",
     [
         "update ledger.job set status = 'running', lease_owner = 'me', lease_expires_at = now(), starts = 1",
-        'update ledger.job set event_detail = \'{"actor": "somebody else"}\'',
+        'update ledger.job set event_detail = \'{"actor": "another"}\'',
         "select from ledger.job for update",
         "select ledger.done(array(select id from ledger.job), array['me'], null)",
         "select ledger.fence(id, 'me', 'duly_api') from ledger.job",

@@ -160,7 +160,7 @@ def test_worker_and_api_roles_may_call_wake(role: str, listener: Connection, adm
     assert count_notifications(listener, admin) == 1
 
 
-@pytest.mark.parametrize("channel", ["nobody", 'a"; drop table duly.outbox; --', ""])
+@pytest.mark.parametrize("channel", ["unknown", 'a"; drop table duly.outbox; --', ""])
 def test_unknown_channel_is_refused_and_named(channel: str, api: Connection) -> None:
     with pytest.raises(psycopg.errors.UndefinedObject, match="cannot wake workers"):
         api.execute("select duly.wake(%s)", [channel])

@@ -31,7 +31,7 @@ LINKS = (AnswerLink("Klart", "https://duly.example/c/abc.def"), AnswerLink("跳�
 
 
 def message(address: str | None, text: str = MESSAGE_TEXT, links: tuple[AnswerLink, ...] = ()) -> OutboundMessage:
-    """A message for somebody with this address."""
+    """Create a message to a person with this address."""
     contact = Contact("anna", apprise_url=address)
     return OutboundMessage(
         "0194f3c2-0000-7000-8000-000000000001", "apprise", "anna", "t", {"text": text}, "now", contact, links
@@ -155,7 +155,7 @@ async def test_a_recipient_without_an_apprise_url_is_undeliverable(channel: Appr
 
 
 async def received_mail(reader: asyncio.StreamReader) -> bytes | None:
-    """What came within a moment: nothing at all at the end of a connection, None when nobody said anything."""
+    """Return what came within a moment: empty at the end of a connection, None if nothing came."""
     try:
         return await asyncio.wait_for(reader.read(65536), 0.02)
     except TimeoutError:
@@ -209,7 +209,7 @@ def test_plugin_reads_compressed_and_plain_responses_up_to_the_limit(receiver: R
         with requests.post(receiver.url, timeout=10, stream=True) as cut:
             assert sum(len(piece) for piece in cut.iter_content(1000)) == MEGABYTE
     sandbox.close()
-    assert len(requests.post(receiver.url, timeout=10).content) == 2 * MEGABYTE  # and nobody else is held
+    assert len(requests.post(receiver.url, timeout=10).content) == 2 * MEGABYTE  # and other processes are not limited
 
 
 # Where it may go ------------------------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ def test_sandboxed_code_reads_no_file_and_starts_no_program(tmp_path: Path) -> N
         with pytest.raises(PermissionError, match="start a program"):
             os.posix_spawn("/bin/true", ["true"], {})
         assert sandbox.refusal
-    assert secret.read_text() == "word"  # and nobody else is held
+    assert secret.read_text() == "word"  # and other processes are not limited
 
 
 # What is kept ---------------------------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ async def test_sender_delivers_messages_by_apprise(
     messages.admin.execute(query, [at(receiver, "json", "hunter2"), "anna"])
     messages.admin.execute(query, ["nonsense://hunter2", "cy"])
     messages.create("först", "sedan", channel="apprise")
-    messages.create("for nobody", to="bo", channel="apprise")
+    messages.create("without an address", to="bo", channel="apprise")
     messages.create("nowhere", to="cy", channel="apprise")
     receiver.answer = lambda _: Answer(503) if len(receiver.posted) < 2 else Answer(200)
     async with working(dsn, send_work(channel)):

@@ -138,7 +138,7 @@ async def test_a_retried_message_is_not_overtaken_and_delays_no_other_recipient(
     words = channel.words()
     assert [word for word in words if word[0] == "a"] == ["a1", "a2", "a3"]
     assert words.index("b2") < words.index("a1")
-    assert messages.columns("starts")[1:3] == [1, 1]  # waiting is nobody's fault
+    assert messages.columns("starts")[1:3] == [1, 1]  # waiting counts no start
 
 
 async def test_messages_of_a_blocked_recipient_are_postponed(messages: MessageActions, dsn: str) -> None:
@@ -184,7 +184,7 @@ async def test_a_message_whose_sender_died_before_the_call_is_pending_again(mess
 
 
 async def test_a_swept_message_has_no_actor(messages: MessageActions, dsn: str) -> None:
-    """Least of all whoever tried before."""
+    """An earlier sender least of all."""
     channel = ScriptedChannel()
     channel.act = lambda _: NotSent("not now")
     messages.create("hello")
@@ -206,7 +206,7 @@ async def test_a_message_whose_sender_died_after_the_call_is_uncertain(messages:
     await call(messages, await messages.claim("test", limit=1))
     messages.advance_clock(LEASE + 1)
     async with working(dsn, send_work(channel)):
-        await messages.until(lambda: messages.columns("status") == ["uncertain", "sent"])  # and it keeps nobody waiting
+        await messages.until(lambda: messages.columns("status") == ["uncertain", "sent"])  # it delays no other
     assert channel.words() == ["behind it"]
     assert messages.columns("last_error")[0] == "lease expired: the sender stopped after it had called the transport"
 

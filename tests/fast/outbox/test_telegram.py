@@ -32,7 +32,7 @@ async def channel(telegram: FakeTelegram) -> AsyncGenerator[Telegram, None]:
 
 
 def message(telegram_id: int | None = 42, **payload: object) -> OutboundMessage:
-    """A message for somebody with this Telegram id."""
+    """Create a message to a person with this Telegram id."""
     contact = Contact("anna", telegram_id=telegram_id)
     given = {"text": "Rent", **payload}
     return OutboundMessage(
@@ -146,7 +146,7 @@ async def test_sender_settles_messages_by_the_response_of_telegram(
 async def test_messages_about_days_go_to_the_telegram_id_of_their_user(
     uid: str | None, messages: MessageActions, dsn: str, telegram: FakeTelegram
 ) -> None:
-    """Whatever people are called: a uid may look like somebody else's Telegram id."""
+    """A uid may look like another person's Telegram id."""
     if uid:
         messages.add_user(uid)
         messages.admin.execute('update "user".users set telegram_id = 42')

@@ -64,7 +64,7 @@ def without_token(table: MessageTable = OUTBOX) -> SendWork:
     return send_work(ScriptedChannel("console"), table=table, unconfigured=MISSING)
 
 
-# What the settings say -------------------------------------------------------------------------------------------
+# What the settings say ------------------------------------------------------------------------------------------------
 
 
 def test_without_a_token_telegram_is_reported_with_its_missing_setting() -> None:
@@ -107,7 +107,7 @@ def test_both_senders_of_a_worker_get_the_unconfigured_channels() -> None:
     assert [each.unconfigured for each in works if isinstance(each, SendWork)] == [MISSING, MISSING]
 
 
-# What becomes of a message ---------------------------------------------------------------------------------------
+# What becomes of a message --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("table", "state"), TABLES)
@@ -189,7 +189,7 @@ async def test_console_fallback_sends_the_message_and_records_it(
     assert len(console.sent) == 1
 
 
-# What doctor says ------------------------------------------------------------------------------------------------
+# What doctor says -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("table", "state"), TABLES)

@@ -22,7 +22,7 @@ from tests.support.outbox.servers import certificate_for, tls_server
 
 
 def message(url: str | None, **payload: object) -> OutboundMessage:
-    """A message for somebody with this address."""
+    """Create a message to a person with this address."""
     contact = Contact("anna", webhook_url=url, webhook_secret=SECRET if url else None)
     return OutboundMessage(
         "0194f3c2-0000-7000-8000-000000000001", "webhook", "anna", "test.word", payload, "2026-11-16T10:00:00Z", contact

@@ -1,4 +1,4 @@
-"""A directory keeps what it was given, through crashes, for nobody else to see."""
+"""A directory keeps its objects through crashes, private to its owner."""
 
 import asyncio
 import os

@@ -39,7 +39,7 @@ class Caller:
 
 @pytest.fixture
 def caller(telegram: FakeTelegram) -> Generator[Caller, None, None]:
-    """Somebody who calls, and Anna, who has written to the bot."""
+    """A caller, and Anna, who has written to the bot."""
     telegram.person(ANNA)
     caller = Caller(telegram)
     with caller.client:

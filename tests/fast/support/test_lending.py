@@ -40,7 +40,7 @@ def like(dsn: str) -> tuple[object, ...]:
 
 USES = {
     "rows": ["insert into duly.orgs (name) select 'org ' || n from generate_series(1, 50) as n"],
-    "lines of a log that nobody may remove": [
+    "lines of an append-only log": [
         "insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'reminder', '{}')"
     ],
     "rows of the template": ["delete from duly.alembic_version"],

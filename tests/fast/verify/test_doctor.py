@@ -113,7 +113,7 @@ def apply_fix(admin: Admin, finding: Finding) -> None:
 
 @contextmanager
 def open_transaction(dsn: str, statement: str = "select 1") -> Generator[Admin, None, None]:
-    """Somebody who began and did not end."""
+    """A session that began a transaction and did not end it."""
     with psycopg.connect(make_conninfo(dsn, application_name="forgetful")) as connection:
         connection.execute(statement.encode())
         yield connection
@@ -517,7 +517,7 @@ def test_sessions_hidden_from_the_login_are_a_warning(admin: Admin, make_role: M
 
 @contextmanager
 def waiting(dsn: str, statement: str, many: int = 1) -> Generator[Admin, None, None]:
-    """Somebody who asked for what another has, and is answered when that one is gone; returns once so many wait."""
+    """Start a session that waits for a lock of another, and return once this many wait."""
     with psycopg.connect(make_conninfo(dsn, application_name="patient"), autocommit=True) as connection:
         asking = Thread(target=connection.execute, args=[f"begin; {statement}; commit".encode()])
         asking.start()
@@ -628,12 +628,12 @@ def test_without_pg_read_all_stats_waiting_sessions_are_reported_without_queries
 
 
 def test_a_wait_for_a_prepared_transaction_is_reported(plain_database: str) -> None:
-    with psycopg.connect(plain_database, autocommit=True) as somebody:
-        somebody.execute("create table things (id bigint)")
-        somebody.execute("begin; lock table things in exclusive mode; prepare transaction 'half'")
+    with psycopg.connect(plain_database, autocommit=True) as connection:
+        connection.execute("create table things (id bigint)")
+        connection.execute("begin; lock table things in exclusive mode; prepare transaction 'half'")
         with waiting(plain_database, "lock table things in row share mode"):
             finding = run_check("locks", plain_database, AT_ONCE)
-            somebody.execute("rollback prepared 'half'")
+            connection.execute("rollback prepared 'half'")
     assert "a prepared transaction keeps 1 waiting" in finding.found
     assert finding.fix == "see prepared transactions"
 

@@ -92,7 +92,7 @@ def test_ingest_capture_of_a_photograph_prints_its_changes(cli: IngestCommandLin
 @pytest.mark.timeout(600)
 def test_ingest_capture_shows_its_progress_on_a_terminal(cli: IngestCommandLine) -> None:
     day = cli.directory / "day.json"
-    os.mkfifo(day)  # who reads it waits until somebody writes
+    os.mkfifo(day)  # reading it blocks until it is written
     images = [str(PICTURES / name) for name in ("before.jpg", "after.jpg")]
     environment = plain_environment(**cli.environment, TERM="xterm", NO_COLOR="1", COLUMNS="160")
     with TerminalProgram(

@@ -185,8 +185,8 @@ IMPORTED: dict[str, tuple[object, Json]] = {
 BAD: dict[str, tuple[object, str]] = {
     "nonsense for a status": ({**V1, "status": "DONE"}, "status: must be one of PENDING, PROCESSING, RELEASED"),
     "no status but a number": ({**V1, "status": 7}, "status: must be text"),
-    "nobody": ({"timestamp": "2020-01-01T10:00:00Z"}, "authorId or userId: required"),
-    "nobody we can name": ({**V1, "userId": "anna_20200101/x"}, "authorId or userId: required"),
+    "no author": ({"timestamp": "2020-01-01T10:00:00Z"}, "authorId or userId: required"),
+    "invalid author": ({**V1, "userId": "anna_20200101/x"}, "authorId or userId: required"),
     "no time": ({"userId": "anna"}, "createdAt or timestamp: required"),
     "no time that we know": ({"userId": "anna", "timestamp": "yesterday"}, "timestamp: must be a time"),
     "a time beyond all": ({"userId": "anna", "timestamp": 9e15}, "timestamp: must"),

@@ -326,7 +326,7 @@ def test_up_picks_a_free_port_when_the_default_is_in_use(home: Path, database: s
     try:
         usual = socket.create_server(("127.0.0.1", DEFAULT_PORT))
     except OSError:
-        usual = socket.socket()  # somebody has it already, which serves as well
+        usual = socket.socket()  # the port is taken already, which serves as well
     environment = plain_environment(DULY_HOME=str(home), DATABASE_URL=database)
     with usual, Program([*DULY, "up", "--json"], environment=environment) as program:
         address = json.loads(program.line())["api"]

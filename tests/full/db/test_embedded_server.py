@@ -116,7 +116,7 @@ def test_a_stale_postmaster_pid_does_not_prevent_a_start(home: Path) -> None:
         note = server.plan.data / "postmaster.pid"
         lines = note.read_text().splitlines()
     wait_unlocked(home / "supervisor.lock")
-    note.write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")  # as after a reboot: a pid of somebody else
+    note.write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")  # as after a reboot: the pid of another program
     with EmbeddedServer.start(home) as server, psycopg.connect(server.dsn()) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
 

@@ -1,4 +1,4 @@
-"""Two hosts, of which the first accepts no writes: everybody finds the second, and says so where there is none."""
+"""Two hosts, of which the first accepts no writes: clients find the second, and name the problem without one."""
 
 import subprocess
 

@@ -1,4 +1,4 @@
-"""The demo's story on a database where nobody works: it ends by saying which step did not come, and why."""
+"""The demo's story on a database without a worker: it ends by saying which step did not come, and why."""
 
 import time
 from pathlib import Path

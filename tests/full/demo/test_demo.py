@@ -23,7 +23,7 @@ from tests.support.processes import Program, plain_environment, wait_unlocked, w
 from tests.support.terminal import TerminalProgram
 from tools.demo.story import CHAPTERS
 
-ELSEWHERE = "postgresql://nobody@127.0.0.1:1/not_yours"  # whoever asks there fails
+ELSEWHERE = "postgresql://nobody@127.0.0.1:1/not_yours"  # a connection to it fails
 SCHEMAS = ("duly", "ledger", "posts", "scheduler", "expense", "user", "schedule_ingest")
 SECONDS = 240.0  # for a story, on a machine that does much else; alone it takes a quarter of a minute
 STORY_SECONDS = 120  # as the story itself counts; it promises a minute on a machine that does nothing else
@@ -108,7 +108,7 @@ def assert_commands_work(commands: Sequence[str], home: Path) -> None:
 
 
 def start_demo(home: Path) -> TerminalProgram:
-    """A demo that somebody watches."""
+    """A demo on a terminal."""
     return TerminalProgram(DEMO, demo_environment(home), ROOT)
 
 
@@ -169,14 +169,14 @@ def test_the_demo_refuses_to_replace_a_database_it_did_not_create(home: Path) ->
     assert made.returncode == 0, made.stderr
     image = home / "demo" / "objects" / "posts" / "kept.jpg"
     image.parent.mkdir(parents=True)
-    image.write_bytes(b"somebody's")
+    image.write_bytes(b"the user's")
     with Program(DEMO, environment=demo_environment(home), directory=ROOT) as refused:
         assert refused.finish() == 78
         assert "was not made by a demo" in refused.stderr_text()
     wait_unlocked(home / "demo" / "supervisor.lock")
     with connect_to_demo(home) as connection:
         assert rows(connection, "select to_regclass('duly.test_clock')") == [(None,)]
-    assert image.read_bytes() == b"somebody's"
+    assert image.read_bytes() == b"the user's"
 
 
 @pytest.mark.parametrize(

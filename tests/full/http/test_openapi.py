@@ -43,7 +43,7 @@ class Api:
     day: str  # of anna, which has a version
     schedule: int  # of anna
     run: int  # of anna, which is open
-    token: str  # of the calendar of cleo, whom nobody else acts for
+    token: str  # of cleo's calendar; no other key acts for cleo
 
 
 @pytest.fixture(scope="module")

@@ -99,7 +99,7 @@ def test_an_unreachable_object_store_fails_only_intents_that_copy_an_image(
 # Other words ----------------------------------------------------------------------------------------------------------
 
 
-# For somebody else ----------------------------------------------------------------------------------------------------
+# On behalf of another person ------------------------------------------------------------------------------------------
 
 
 # How the promises stand -----------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def test_every_intent_is_counted_by_its_outcome(env: ApiEnvironment, anna: httpx
     anna.post(INTENT, json=body_of(anna))
     anna.post(INTENT, json={})
     anna.post(INTENT, content=b"\xff", headers=AS_JSON)
-    env.nobody().post(INTENT, json=body)
+    env.anonymous().post(INTENT, json=body)
     env.person("bo", ["posts:read"]).post(INTENT, json=body)
     announced(anna, INTENT, MAX_BODY_BYTES + 1)
     env.stack.close()

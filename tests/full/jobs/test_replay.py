@@ -108,7 +108,7 @@ class Story(RuleBasedStateMachine):
         self.world = world
         self.org = uuid4()
         self.model = ExpectedJobs()
-        self.leases: list[Lease] = []  # those somebody still remembers, lost ones too
+        self.leases: list[Lease] = []  # every lease whose holder may still use it, lost ones too
 
     # How it is told ---------------------------------------------------------------------------------------------------
 
@@ -497,7 +497,7 @@ def test_replaying_the_event_log_gives_the_rows_after_ten_thousand_random_operat
         api = loop.run(connect(make_conninfo(database, user=roles.api)))
         world = World(loop, admin, worker, api)
         try:
-            while world.operations < OPERATIONS:  # stories that come to nothing are cut short, nobody knows how many
+            while world.operations < OPERATIONS:  # a story whose step is refused is cut short, and their number varies
                 run_state_machine_as_test(make_state_machine(world), settings=HYPOTHESIS_SETTINGS)
         finally:
             loop.run(worker.close())

@@ -19,7 +19,7 @@ async def test_a_failure_is_two_updates_in_one_transaction_the_second_fenced_by_
         assert await repository.mark_failed(jobs.worker, [lease], ["OOPS"], ["because"]) == {key}
         cursor = await jobs.worker.execute("select status::text, lease_owner, finished_at from ledger.job")
         assert await cursor.fetchone() == ("failed", lease.owner, None)
-        assert jobs.columns("status") == ["running"]  # to everybody else
+        assert jobs.columns("status") == ["running"]  # for every other connection
         assert await repository.retry_or_dead_letter(jobs.worker, [(key, "worker-1/another")]) == 0
         assert await repository.retry_or_dead_letter(jobs.worker, [(key, lease.owner)]) == 1
     assert [(before, after) for before, after, _ in jobs.events(key)[2:]] == [

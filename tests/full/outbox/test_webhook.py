@@ -20,7 +20,7 @@ async def test_a_message_is_delivered_by_webhook(
     messages.add_webhook("anna", receiver.url)
     messages.add_user("bo")
     keys = messages.create("first", "second", channel="webhook")
-    messages.create("for nobody", to="bo", channel="webhook")
+    messages.create("without an address", to="bo", channel="webhook")
     receiver.answer = lambda _: Answer(503, (("retry-after", "0"),)) if len(receiver.posted) < 2 else Answer()
     async with working(dsn, send_work(webhook)):
         await messages.until(lambda: messages.columns("status") == ["sent", "sent", "failed"])

@@ -45,7 +45,7 @@ def test_cut_after_write_waits_for_a_commit_that_wrote_rows(
     with client.transaction():
         client.execute("select text from note for update")
     with client.transaction():
-        client.execute("update note set text = 'another' where text = %s", ["nobody"])
+        client.execute("update note set text = 'another' where text = %s", ["absent"])
     with pytest.raises(psycopg.OperationalError), client.transaction():
         write(client, "unheard of")
     assert "unheard of" in notes(database)
@@ -70,7 +70,7 @@ def test_cut_after_write_passes_commits_that_wrote_nothing(
     for nth in range(8):
         write(client, str(nth))
     proxy.cut_after_write()
-    client.execute("update note set text = 'x' where text = 'nobody'")
+    client.execute("update note set text = 'x' where text = 'absent'")
     client.execute("select text from note for no key update")
     with client.transaction():
         client.execute("select text from note for no key update")

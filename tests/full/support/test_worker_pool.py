@@ -1,4 +1,4 @@
-"""The pool of worker processes that tests use: who waits for somebody that is gone learns it, and lines stay whole."""
+"""The pool of worker processes that tests use: a wait for a dead process fails, and lines stay complete."""
 
 import signal
 import sys

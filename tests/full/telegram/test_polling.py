@@ -49,7 +49,7 @@ async def test_a_failing_update_delays_no_other_chat_and_keeps_the_order_of_its_
         await env.wait(lambda: len(anna.texts()) == 2)
         await env.wait(lambda: not env.telegram.waiting())
     assert anna.texts()[0] == "Nothing is coming."
-    assert len(ben.texts()) == 1  # what was done is not done again because of somebody else
+    assert len(ben.texts()) == 1  # another person's failure does not repeat what was done
 
 
 async def test_more_than_one_batch_of_other_updates_is_processed_while_one_waits(env: BotTestEnvironment) -> None:

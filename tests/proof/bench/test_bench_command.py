@@ -281,7 +281,7 @@ def test_generated_histories_cover_every_state_machine_and_violate_no_invariant(
 @pytest.mark.timeout(600)
 def test_bench_ocr_uses_the_settings_and_claims_only_what_was_measured(tmp_path: Path) -> None:
     (tmp_path / "before.jpg").write_bytes(picture("before"))
-    shown = [*BEFORE, ("15:00", "16:00", "Jour", "Nobody", "Nowhere")]
+    shown = [*BEFORE, ("15:00", "16:00", "Jour", "Nils", "Nora")]
     truth = [{"file": "before.jpg", "date_line": "Tisdag 17 mars 2026", "shifts": shown}]
     (tmp_path / "truth.json").write_text(json.dumps(truth))
     answer = run("ocr", "--images", str(tmp_path), "--json", TESSDATA_PREFIX=str(tmp_path))  # no language there

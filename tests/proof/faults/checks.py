@@ -5,7 +5,7 @@ by the journals          nothing that a client was told is lost, nothing was don
                          asked for (V20, V15, V21)
 by the receiver          everything was sent and arrived, and came again no oftener than the log knows (V13, V14)
 by the logs of before    nothing in a log has changed or gone (V23)
-by the server            nobody is left in a transaction, nobody waits for a lock (V24)
+by the server            no transaction is left open, nothing waits for a lock (V24)
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ MESSAGES = (
     ("select o.id::text, o.status from duly.outbox as o", "outbox"),
     ("select o.notification_id, o.delivery from schedule_ingest.schedule_notification as o", "notification"),
 )
-# Who asked for a row, by the key it was asked with; what has none of a client's was made by nobody.
+# Which client requested a row, by its key; a row with no client's key was made by no request.
 ROW_KEYS = {
     "job": "select idempotency_key, id::text from ledger.job",
     "post": "select request_id::text, id::text from posts.posts",
@@ -59,7 +59,7 @@ select id::text, payload ->> 'how', status::text, last_error_code, last_error_me
 from ledger.job
 where type = 'alone' and payload ->> 'how' <> 'well'
 """
-RECLAIMED = {  # rows that were begun again after somebody held them in vain
+RECLAIMED = {  # rows that were begun again after an earlier holder did not finish
     "ledger": "select count(*) from ledger.job_event where detail_json ->> 'actor' = 'sweep'",
     "ingest": "select count(*) from schedule_ingest.capture_session where starts > 1",
     "posts": "select count(*) from posts.posts where process_attempts > 1",
@@ -150,14 +150,14 @@ def created_without_request(harness: Harness, entries: list[dict[str, Any]]) -> 
         requested_keys = {each["key"] for each in entries if each["kind"] == "asks" and each["what"] == kind}
         for key, row in harness.query(statement):
             if key not in requested_keys and not str(key).startswith(HARNESS_PREFIX):
-                yield f"{kind} {row} is of the key {key}, with which nobody asked"
+                yield f"{kind} {row} is of the key {key}, which no client used"
 
 
 def duplicate_sessions(harness: Harness, unanswered: int) -> Iterator[str]:
     """Sessions beyond one for each answer and each request without one: a capture has no key to be asked again with."""
     existing = harness.query("select count(*) from schedule_ingest.capture_session")[0]
-    harness.counts["captures that nobody was told of"] = existing - harness.counts["acknowledged captures"]
-    if harness.counts["captures that nobody was told of"] > unanswered + harness.counts["clients killed"]:
+    harness.counts["captures whose answer was lost"] = existing - harness.counts["acknowledged captures"]
+    if harness.counts["captures whose answer was lost"] > unanswered + harness.counts["clients killed"]:
         yield f"{existing} sessions for {harness.counts['acknowledged captures']} answers and {unanswered} without one"
 
 
@@ -248,7 +248,7 @@ def changed_logs(harness: Harness) -> Iterator[str]:
 
 
 def open_transactions_and_lock_waits(harness: Harness) -> Iterator[str]:
-    """Transactions that nobody ends and locks that nobody gives."""
+    """Yield transactions that are left open and locks that are waited for."""
     for pid, name in harness.query(IDLE):
         yield f"backend {pid} ({name}) is idle in a transaction"
     for pid, mode, lock_target, name in harness.query(WAITS):
@@ -256,7 +256,7 @@ def open_transactions_and_lock_waits(harness: Harness) -> Iterator[str]:
 
 
 def untested_kinds(harness: Harness) -> Iterator[str]:
-    """What nobody asked for: then nothing was shown of it."""
+    """Yield operations that were never requested, and so not tested."""
     for kind in ("jobs", "posts", "captures", "answers"):
         if not harness.counts[f"acknowledged {kind}"]:
             yield f"no client was told of any {kind}, so nothing was shown of them"

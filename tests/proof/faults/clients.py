@@ -3,7 +3,7 @@
     python -m tests.proof.faults.clients <dsn> <directory> <seed>
 
 What a client was told stands in its journal, one line of JSON an answer: what it was not told it does not know. So do
-the keys it is about to ask with: whatever is there of another key was made by nobody.
+the keys it is about to ask with: a row with any other key was made by no request.
 Whatever comes between, a client asks again with the same key until it is answered; so a journal is what must be true.
 
 A line on its input is a storm: `answers <runs> <taps>` or `intents <first author> <authors> <requests>`. When all of it
@@ -59,7 +59,7 @@ CUSTOMERS = ("Anna", "Bertil", "Åke", "Örjan", "Ängla")
 
 
 class Client:
-    """Somebody who asks, of one seed."""
+    """A client whose requests follow from one seed."""
 
     def __init__(self, pool: Pool, directory: Path, seed: int) -> None:
         self.pool = pool

@@ -18,7 +18,7 @@ from tests.support.processes import has_ended
 
 BUSY_SECONDS = 0.5  # by then a worker holds something; one that did not is followed by another that gets longer
 MAX_BUSY_SECONDS = 3.0
-AGAIN_SECONDS = 0.1  # whoever is told again lets go of what it holds
+AGAIN_SECONDS = 0.1  # a worker that is told twice releases what it holds
 DUE_SECONDS = 4.0  # so long a worker that met nothing waits until more is due
 PILE_SECONDS = 120.0
 PILE = 20
@@ -59,7 +59,7 @@ HOW: Mapping[str, tuple[str, ...]] = {
     "renew": ("heartbeat_seconds=0.25", "seconds=0.8"),
     "release": ("seconds=5", "slots=3"),
 }
-# Jobs take as long as they say; somebody must be at one to give it back. They outlive many holders and soon come back.
+# Jobs take as long as they say; a worker must be running one to release it. They outlive many holders.
 LONG_JOBS = """
 select ledger.enqueue(
     %s, 'nap', '{"seconds": 4}', key => 'harness-' || gen_random_uuid(), priority => 50,
@@ -102,7 +102,7 @@ def rounds(chance: random.Random) -> Iterator[list[CrashSite]]:
 def die_at(harness: Harness, sites: Mapping[CrashSite, int], seconds: float) -> set[CrashSite]:
     """A worker for each place that is to die at its n-th pass of it; the places where one did.
 
-    One that ended otherwise, in peace before it held anything or for want of a server, is followed by another. Nobody
+    One that ended otherwise, normally before it held a row or for want of a server, is followed by another. No worker
     else may be at work, or they would leave nothing for it.
     """
     prepare(harness, sites, seconds)

@@ -196,7 +196,7 @@ def with_a_full_disk(harness: Harness, seconds: float) -> None:
         harness.counts["writes refused for want of room"] = harness.count_disk_full_errors()
         harness.pause(2.0)
         harness.fill_up()
-    assert harness.counts["writes refused for want of room"], "the disk was full, and nobody was refused"
+    assert harness.counts["writes refused for want of room"], "the disk was full, and no write was refused"
 
 
 def fill(ballast: Path) -> None:

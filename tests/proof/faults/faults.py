@@ -73,7 +73,7 @@ def kill_workers(harness: Harness, several: int = 5) -> None:
 
 
 def die_at_crash_points(harness: Harness, sites: Mapping[CrashSite, int]) -> set[CrashSite]:
-    """Workers of one kind of work each, and nobody beside them, die at the n-th pass of a point of this kind."""
+    """Workers of one work type each, alone, die at the n-th pass of a crash point of this type."""
     harness.stop_workers()
     met = die_at(harness, sites, SPRUNG_SECONDS)
     harness.counts["crash points armed"] += len(sites)
@@ -114,7 +114,7 @@ def stop_past_the_lease(harness: Harness, several: int = 3) -> None:
 
 
 def terminate_workers(harness: Harness) -> None:
-    """SIGTERM to everybody, again to some who have hardly heard it, and SIGKILL to who stays."""
+    """SIGTERM to every worker, at once again to some, and SIGKILL to those that stay."""
     terminated = harness.running()
     for _, pid in terminated:
         with suppress(ProcessLookupError):
@@ -208,7 +208,7 @@ def cut_wires(harness: Harness) -> None:
 
 
 def go_half_open(harness: Harness, wire_name: str = "workers") -> None:
-    """Nothing arrives and nobody hangs up, for longer than a lease: for workers, or for clients."""
+    """Nothing arrives and no connection closes for longer than a lease: for workers, or for clients."""
     wire = harness.wire if wire_name == "workers" else harness.client_wire
     wire.freeze()
     harness.pause(PAST_THE_LEASE)
@@ -229,7 +229,7 @@ def lose_answers(harness: Harness) -> None:
 
 def fail_at_the_receiver(harness: Harness) -> None:
     """It answers 500 and 429, hangs, or hangs up after it took the message."""
-    chance = random_for(harness.chance.random())  # its own: how many ask is nobody's to foresee
+    chance = random_for(harness.chance.random())  # its own: the number of draws cannot be foreseen
     drawn: list[str] = []
 
     def answer(_: Posted) -> Answer | None:
@@ -259,7 +259,7 @@ def fail_at_the_receiver(harness: Harness) -> None:
 
 
 def kill_a_client(harness: Harness, nth: int = 0) -> None:
-    """kill -9 of somebody who asks."""
+    """kill -9 of a client."""
     harness.kill_client(nth)
     harness.start_clients()
 
@@ -286,7 +286,7 @@ def storm_of_intents(harness: Harness, first: int = 0, authors: int = 4, request
 
 
 def apply_functions_again(harness: Harness) -> None:
-    """Every function, guard, policy and grant is applied again while everybody works, as by an upgrade."""
+    """Every function, guard, policy and grant is applied again while workers work, as by an upgrade."""
     harness.query("delete from duly.schema_object")
     migrate(harness.dsn, Names(), report=lambda _: None)
     harness.counts["migrations under load"] += 1

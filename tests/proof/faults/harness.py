@@ -46,7 +46,7 @@ SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 SIX_HOURS = 6 * 3600.0
 WORKERS = 5
 MIN_WORKERS = 3
-PATIENT = ("lease_seconds=20", "heartbeat_seconds=5")  # how workers are that nobody disturbs
+PATIENT = ("lease_seconds=20", "heartbeat_seconds=5")  # settings of workers that no fault touches
 SETTLE_SECONDS = 120.0
 RECORD_SECONDS = 5.0  # so often the logs are kept
 WITNESS = """
@@ -221,11 +221,11 @@ class Harness:
         self.held_connections.append(connection)
 
     def add_missing_webhooks(self) -> None:
-        """A webhook for everybody who has none."""
+        """Give every person without a webhook one."""
         self.query(WEBHOOKS, self.receiver.url, SECRET)
 
     def pass_time(self, seconds: float) -> None:
-        """Let the database's clock jump; every lease lapses, whoever holds it."""
+        """Let the database's clock jump, so that every lease expires."""
         self.query("select 1")
         assert self.connection
         move_clock(self.connection, seconds)
@@ -290,14 +290,14 @@ class Harness:
             assert client.line() == "ready"
 
     def kill_client(self, nth: int) -> None:
-        """kill -9 of somebody who asks, and another in their place."""
+        """Kill a client with SIGKILL and start another in its place."""
         if self.clients:
             with self.clients.pop(nth % len(self.clients)) as client:
                 client.kill()
             self.counts["clients killed"] += 1
 
     def stop_clients(self) -> None:
-        """Nobody asks any more; what was asked has been answered."""
+        """Stop the clients; every request has been answered."""
         for client in self.clients:
             with client:
                 client.process.send_signal(signal.SIGTERM)
@@ -339,7 +339,7 @@ class Harness:
             self.start_worker(*PATIENT)
 
     def wait_until_settled(self) -> list[str]:
-        """Nobody asks any more; workers finish, and what they did not is said."""
+        """Stop the clients, let the workers finish, and report what they did not finish."""
         self.stop_clients()
         self.pass_time(SIX_HOURS + 60)  # every post is due
         deadline = time.monotonic() + SETTLE_SECONDS

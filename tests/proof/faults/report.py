@@ -80,7 +80,7 @@ WITNESSED = (
     "acknowledged captures",
     "acknowledged answers",
     "unanswered",
-    "captures that nobody was told of",
+    "captures whose answer was lost",
     "leases lost by others",
     "messages received",
     "messages received twice",
@@ -187,10 +187,10 @@ def render_page(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: 
         "",
         "Handlers that misbehave are among the jobs of every episode; what was recorded of them is counted. A refused "
         "write of a zombie is a settle of a worker that was stopped, after it went on; what its keeper noticed first "
-        "is counted apart, and what anybody else lost, to a jump of the clock or a cut wire, is `leases lost by "
+        "is counted apart, and what other workers lost, to a jump of the clock or a cut wire, is `leases lost by "
         "others`. "
         "`unanswered` counts how often a client had to ask again because no answer came. A capture has no key to be "
-        "asked again with: one whose answer was lost is asked for anew, and `captures that nobody was told of` are "
+        "asked again with: one whose answer was lost is asked for anew, and `captures whose answer was lost` are "
         "there beside the acknowledged ones, no more than requests without an answer. "
         "Messages that came twice did so under their own id, and no oftener than the log tells of tries.",
     ]

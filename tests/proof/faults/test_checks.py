@@ -42,7 +42,7 @@ class QueryStub:
 
 
 def wait_for_a_lock(database: str) -> None:
-    """Want what another has, until somebody ends us."""
+    """Wait for a lock that another holds, until this process is ended."""
     with suppress(psycopg.OperationalError), psycopg.connect(database, application_name="waiter") as waiter:
         waiter.execute("lock table planted")
 
@@ -59,7 +59,7 @@ def test_a_lock_wait_of_more_than_a_second_is_reported(database: str) -> None:
         try:
             deadline = time.monotonic() + SECONDS
             while not admin.execute(WAITS.encode()).fetchall():
-                assert time.monotonic() < deadline, "nobody waits"
+                assert time.monotonic() < deadline, "nothing waits for the lock"
             found = list(open_transactions_and_lock_waits(harness))
         finally:
             holder.rollback()
@@ -145,8 +145,8 @@ def test_a_row_whose_key_no_client_requested_is_reported() -> None:
     journal = [{"kind": "asks", "what": "job", "key": "a"}]
     entries = FakeHarness(ledger_job=[("a", "1"), (None, "2"), ("harness-9", "3")], posts_posts=[("a", "4")])
     assert offences(partial(created_without_request, entries=journal), entries) == [
-        "job 2 is of the key None, with which nobody asked",
-        "post 4 is of the key a, with which nobody asked",
+        "job 2 is of the key None, which no client used",
+        "post 4 is of the key a, which no client used",
     ]
 
 

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.timeout(2400)
 
 @pytest.fixture
 def seed() -> int:
-    """Another one every time, unless somebody wants one again."""
+    """A new seed every time, unless one is given."""
     return int(os.environ.get("DULY_CHAOS_SEED", random.randrange(1, 10**6)))  # noqa: S311
 
 
@@ -62,7 +62,7 @@ def test_guarantees_hold_when_workers_are_killed_three_hundred_times(seed: int) 
                 harness.pass_time(SIX_HOURS)
     assert harness.counts["workers killed"] >= KILLS
     held_nothing = [work for work in RECLAIMED if not harness.counts[f"begun again: {work}"]]
-    assert not held_nothing, "nobody who was killed held anything of these, so nothing was shown of them"
+    assert not held_nothing, "no killed worker held a row of these, so they were not tested"
 
 
 def test_guarantees_hold_when_workers_resume_after_their_leases_expired_sixty_times(seed: int) -> None:
@@ -90,7 +90,7 @@ def test_guarantees_hold_when_the_answers_to_a_hundred_commits_are_lost(seed: in
 
 
 def lost_commits(harness: Harness) -> int:
-    """So many commits of something written whose answer nobody heard."""
+    """Return the number of commits of writes whose answer was lost."""
     return sum(harness.counts[f"commits of {wire_name} whose answer was lost"] for wire_name in ("clients", "workers"))
 
 

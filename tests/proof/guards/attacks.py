@@ -72,7 +72,7 @@ def refused(connection: Connection, by: Callable[[psycopg.Error], bool], stateme
         if not by(error):
             raise
         return
-    raise Unguarded(f"nobody refused: {statement}")
+    raise Unguarded(f"not refused: {statement}")
 
 
 def coded(state: str) -> Callable[[psycopg.Error], bool]:
@@ -379,10 +379,10 @@ def send_unnoted(connection: Connection, guard: Guard) -> None:
 
 
 def write_unheard(connection: Connection, guard: Guard) -> None:
-    """A message that nobody is woken for."""
+    """Insert a message and expect a wake-up."""
     connection.execute("select setval('duly.wake_outbox', 1)")
     copied(connection, "duly.outbox", anew(connection, "duly.outbox"), "true")
-    holds(value(connection, "select last_value from duly.wake_outbox") > 1, "nobody was woken")
+    holds(value(connection, "select last_value from duly.wake_outbox") > 1, "no listener was woken")
 
 
 def run_without_key(connection: Connection, guard: Guard) -> None:
@@ -401,7 +401,7 @@ def run_without_key(connection: Connection, guard: Guard) -> None:
 
 
 def run_without_reminder(connection: Connection, guard: Guard) -> None:
-    """A run that another program inserts, and that nobody is reminded of."""
+    """Insert a run as another program would, and expect a reminder of it."""
     made = copied(
         connection, guard.table, {"id": fresh("id", "bigint"), "period_key": "another", "remind_at": None}, "true"
     )
@@ -417,7 +417,7 @@ def delete_partly(connection: Connection, guard: Guard) -> None:
 
 
 def add_unplanned(connection: Connection, guard: Guard) -> None:
-    """A schedule that nobody plans."""
+    """Insert a schedule and expect its plan."""
     made = copied(connection, guard.table, anew(connection, guard.table), "true")
     planned = value(connection, "select count(*) from scheduler.job_plans where job_id = %s", made["id"])
     holds(planned == 1, "a schedule has no plan")
@@ -457,11 +457,11 @@ def go_far_back(connection: Connection, guard: Guard) -> None:
     refused(connection, coded("23514"), "update scheduler.jobs set first_run_at = first_run_at - interval '11 years'")
 
 
-def move_house(connection: Connection, guard: Guard) -> None:
-    """Somebody whose schedules stay in the zone that they left."""
+def change_zone(connection: Connection, guard: Guard) -> None:
+    """Change a user's zone and expect their schedules to follow."""
     connection.execute("update scheduler.job_plans set plan_at = '2100-01-01'")
     connection.execute("update \"user\".users set zone = 'Europe/Stockholm'")
-    holds(value(connection, "select plan_at from scheduler.job_plans").year < 2100, "nobody looks at them again")
+    holds(value(connection, "select plan_at from scheduler.job_plans").year < 2100, "they are not planned again")
 
 
 def change_status_only(connection: Connection, guard: Guard) -> None:
@@ -540,7 +540,7 @@ def read_as_tenant(connection: Connection, guard: Guard) -> None:
 
 
 def read_without_tenant(connection: Connection, guard: Guard) -> None:
-    """Rows for somebody who is no tenant, or is another."""
+    """Read rows as no tenant, or as another."""
     for role in (Names().api, Names().readonly):
         holds(seen(connection, role, guard.table) == set(), f"{role} sees rows without being a tenant")
         another = "00000000-0000-0000-0000-00000000000c"
@@ -560,7 +560,7 @@ def read_as_owner(connection: Connection, guard: Guard) -> None:
 
 
 TENANT = Attack("a tenant sees its own rows and no others", read_as_tenant)
-STRANGER = Attack("nobody who is no tenant sees anything", read_without_tenant)
+STRANGER = Attack("a connection without a tenant sees no row", read_without_tenant)
 WORKER = Attack("workers and the owner see every row", read_as_worker)
 
 
@@ -676,7 +676,7 @@ ATTACKS: Mapping[str, Attack] = {
     "trigger trg_job_runs__upd of scheduler.job_runs": TOUCH,
     "trigger trg_jobs__upd of scheduler.jobs": TOUCH,
     "trigger trg_reminders__upd of scheduler.reminders": TOUCH,
-    'trigger users_follow_zone of "user".users': Attack("schedules follow whoever moves house", move_house),
+    'trigger users_follow_zone of "user".users': Attack("schedules follow the zone of their user", change_zone),
     "trigger outbox_note_sent of duly.outbox": Attack("a reminder that went out is noted with its run", send_unnoted),
     "trigger outbox_stamp_sent of duly.outbox": Attack("a time of sending that the caller invents", invent_sent_at),
     "trigger outbox_wake of duly.outbox": Attack("a new message wakes the senders", write_unheard),

@@ -37,7 +37,7 @@ left join pg_constraint as k on k.conindid = i.indexrelid and k.contype in ('p',
 where (i.indisunique or i.indisexclusion) and not c.relispartition and {SYSTEM}
 """
 
-# Without a policy nobody sees anything; without its condition everybody sees everything.
+# Without a policy no role sees any row; without its condition every role sees every row.
 POLICIES: LiteralString = f"""
 select 'policy', format('%I.%I', n.nspname, c.relname), p.polname,
     format('drop policy %I on %I.%I', p.polname, n.nspname, c.relname)

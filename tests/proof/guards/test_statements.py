@@ -1,7 +1,8 @@
 """Every owner predicate and every SKIP LOCKED of the statements has a test that goes red when it is removed.
 
-Whoever lost a row does nothing to it, whatever it says; a row that somebody else is looking at is passed over, and
-nobody waits. `python -m tests.proof.guards` takes each of them out of the source, in a copy, and runs its test there.
+A worker that lost a row cannot change it; a row that another transaction has locked is skipped,
+and no statement waits. `python -m tests.proof.guards` takes each of them out of the source, in a copy, and runs its
+test there.
 """
 
 import re
@@ -138,7 +139,7 @@ def jobs(admin: Admin, worker: Connection) -> JobActions:
 
 @contextmanager
 def row_lock(admin: Admin, table: str, where: str = "true") -> Generator[None, None, None]:
-    """Somebody else has the first of these rows locked."""
+    """Another transaction has the first of these rows locked."""
     with psycopg.connect(admin.info.dsn) as other:
         locked = other.execute(f"select from {table} where {where} limit 1 for update".encode()).rowcount
         assert locked == 1
@@ -161,7 +162,7 @@ async def claim_due(connection: Connection, held: ClaimableTable, limit: int = 2
 
 
 async def lose_lease(admin: Admin, connection: Connection, held: ClaimableTable) -> tuple[Lease, Lease]:
-    """A row that was ours, and is somebody else's: both their leases."""
+    """A row that a first worker lost to a second: both their leases."""
     (old,) = await claim_due(connection, held, limit=1)
     move_clock(admin, LEASE + 1)
     if not held.table.can_claim_expired:
@@ -185,7 +186,7 @@ def read_row(admin: Admin, lease: Lease) -> dict[str, Any]:
     return found[0]
 
 
-# The lease: whoever lost a row ----------------------------------------------------------------------------------------
+# The lease: a worker that lost its row --------------------------------------------------------------------------------
 
 
 @guards(*in_lease_files("owner", "renew"))
@@ -255,7 +256,7 @@ async def test_release_with_a_lost_lease_changes_nothing(
     assert read_row(admin, new) == before
 
 
-# The lease: nobody waits ----------------------------------------------------------------------------------------------
+# The lease: no statement waits ----------------------------------------------------------------------------------------
 
 
 @guards(*in_lease_files("skip locked", "claim"))
@@ -317,7 +318,7 @@ async def test_renew_reports_a_locked_row_as_busy_and_renews_the_others(
 
 
 async def lose_job(jobs: JobActions) -> tuple[Lease, Lease]:
-    """A job that was ours, and is somebody else's: both their leases."""
+    """A job that a first worker lost to a second: both their leases."""
     jobs.enqueue(backoff_policy="none")
     (old,) = await jobs.claim()
     jobs.advance_clock(LEASE + 1)
@@ -419,7 +420,7 @@ async def hold_messages(worker: Connection) -> list[Lease]:
 
 
 async def lose_message(admin: Admin, worker: Connection) -> tuple[Lease, Lease]:
-    """A message that was ours, and is somebody else's: both their leases."""
+    """A message that a first worker lost to a second: both their leases."""
     admin.execute(CLAIMABLE_TABLES["message"].insert_statement)
     old, *_ = await hold_messages(worker)
     move_clock(admin, LEASE + 1)
@@ -622,7 +623,7 @@ async def test_answering_a_run_does_not_wait_for_a_locked_reminder(admin: Admin,
     assert sorted(column_values(admin, "select status from duly.outbox")) == ["failed", "pending"]
 
 
-# Whoever asks why -----------------------------------------------------------------------------------------------------
+# Explain --------------------------------------------------------------------------------------------------------------
 
 
 @guards("skip locked of find_situation in apps/posts/explain.sql")

@@ -21,7 +21,7 @@ BRANCHES = {
     for invariant in INVARIANTS
     if (branches := find_branches(invariant.statement))
 }
-VISIBILITY = VISIBILITY_CHECK  # is about who asks, and is asked by somebody who does not see every row
+VISIBILITY = VISIBILITY_CHECK  # is about the role that checks, and runs as a role that does not see every row
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_every_branch_of_an_invariant_finds_a_planted_violation_alone(
 def test_every_branch_of_the_visibility_check_finds_a_login_that_misses_rows(admin_connection: AdminConnection) -> None:
     violations = [f"{text}; set local role {Names().worker}" for text in HIDING_POLICIES.values()]
     assert needless_branches(admin_connection, VISIBILITY, violations) == [], (
-        "nobody who is blind is found by these alone"
+        "these alone do not find a role that sees too little"
     )
 
 

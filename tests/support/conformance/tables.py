@@ -218,7 +218,7 @@ MESSAGE = MessageShape(
     required={"channel": "console", "kind": "reminder", "payload": "{}"},
     beside={
         "pending": UNHELD + ", called_at = null",
-        "sending": "lease_owner = 'anybody', lease_expires_at = duly.clock()",
+        "sending": "lease_owner = 'another', lease_expires_at = duly.clock()",
         "sent": UNHELD,
         "failed": UNHELD + ", last_error = 'because'",
         "uncertain": UNHELD + ", called_at = duly.clock()",

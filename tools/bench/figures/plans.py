@@ -46,7 +46,7 @@ FULL: Mapping[str, Mapping[str, object]] = {**{name: {} for name in USUAL}, "ver
 SIZES = {Extent.QUICK: QUICK, Extent.USUAL: USUAL, Extent.FULL: FULL}
 NAMES = tuple(USUAL)
 ROUNDS = {Extent.QUICK: 1, Extent.USUAL: 3, Extent.FULL: 3}
-ONCE = {"verify": 1}  # a long walk over a large database: once is enough unless somebody says otherwise
+ONCE = {"verify": 1}  # a long walk over a large database: once is enough unless an option says otherwise
 
 
 def list_options(name: str, extent: Extent, rounds: int | None) -> Sequence[str]:

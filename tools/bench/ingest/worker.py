@@ -22,7 +22,7 @@ def main() -> None:
     dsn, *_ = sys.argv[1:]
     settings = load_settings()
     with Path(os.devnull).open("w") as nowhere:
-        configure_logs(settings, nowhere)  # as always, and nobody reads it
+        configure_logs(settings, nowhere)  # as always, and discarded
         run_worker([work_of(settings)], settings, dsn=make_conninfo(dsn, user=settings.worker_role))
 
 

@@ -1,7 +1,7 @@
 """Systems that run in an environment of their own, installed the first time they are measured.
 
 They are not in requirements.lock: oban needs Python 3.12 and builds a dependency from source, which needs a C compiler,
-and neither should bind the versions or the installing time of whoever works on duly. Everything is pinned by hash in
+and neither should bind the versions or the installing time of developers of duly. Everything is pinned by hash in
 `requirements-<name>.txt`, which `python -m tools.bench.ledger.peers` resolves again.
 """
 

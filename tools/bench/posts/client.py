@@ -57,7 +57,7 @@ def request_of(path: str, key: str, body: bytes) -> bytes:
 
 async def send_all(port: int, requests: Sequence[bytes], clients: int) -> list[float]:
     """Send requests over several connections at once; return the seconds that each took. Each must create a post."""
-    waiting = iter(requests)  # one for all: whoever is free takes the next
+    waiting = iter(requests)  # shared: the next free client takes the next request
     seconds: list[float] = []
 
     async def send(channel: Channel) -> None:

@@ -12,7 +12,7 @@ CAPTIONS = [
     "Missed the last train home, again. This week cannot end soon enough.",
     "Monday.",
     "Äntligen fredag! Jättebra vecka men nu är jag trött 😴",
-    "We walked along the river until it got dark and the lights came on, and nobody said much.",
+    "We walked along the river until it got dark and the lights came on, and we did not talk much.",
     "Can't believe we won!!! 🏆🎉",
     "Saknar dig. Det är tomt här hemma utan dina skor i hallen.",
     "New recipe: lentils, lemon, too much garlic. Not bad at all.",

@@ -107,7 +107,7 @@ def prepare(dsn: str, objects: Path, authors: Sequence[Author]) -> None:
         )
         store.vacuum(connection)
     (objects / "temp").mkdir(parents=True)
-    photo = os.urandom(PHOTO_BYTES)  # nobody opens it: what is uploaded was cleaned then
+    photo = os.urandom(PHOTO_BYTES)  # it is never decoded: an upload was checked before
     for author in authors:
         (objects / author.upload).write_bytes(photo)
     os.sync()

@@ -167,7 +167,7 @@ limit %(limit)s;
 -- Every confirmed run has an answer.
 select offender
 from (
-    select format('run %%s is confirmed, and nobody answered so', r.id) as offender
+    select format('run %%s is confirmed without an answer that says so', r.id) as offender
     from scheduler.job_runs as r
     where r.status = 'confirmed' and not exists (
         select from scheduler.confirmations as c where c.job_run_id = r.id and c.action = 'complete'

@@ -168,7 +168,7 @@ settled as (
 select key from settled;
 
 -- name: settle_stuck
--- The firings of these schedules could not be computed: nothing plans them until somebody edits or resumes them.
+-- The firings of these schedules could not be computed: they are planned again once they are edited or resumed.
 with given as (
     select *
     from unnest(

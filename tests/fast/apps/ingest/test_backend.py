@@ -175,7 +175,7 @@ OTHERS = ("owner", "worker", "api", "readonly")
 
 
 def our_roles(worker_id: str) -> list[str]:
-    """The names of our roles on this site: those of the server belong to somebody else."""
+    """The names of our roles on this site: those of the server belong to other tests."""
     return [f"backend_duly_{part}_{worker_id}" for part in OTHERS]
 
 
@@ -419,7 +419,7 @@ async def test_contract_event_key_is_kept_and_a_repeated_change_has_no_second_ev
     assert site.one(OWNERS_KEY) == 1
     assert site.rows("select version from HOME.schedule_version order by version") == [(1,), (2,), (3,), (4,)]
     assert site.rows("select seq from HOME.schedule_event order by seq") == [(1,), (2,), (3,)]
-    assert site.one("select count(*) from HOME.schedule_notification") == 3  # nobody is told of what has no event
+    assert site.one("select count(*) from HOME.schedule_notification") == 3  # without an event there is no notification
     assert site.one("select snapshot_payload -> 0 ->> 'start' from HOME.day_snapshot") == "11:00"
     assert site.one("select events from HOME.day_snapshot") == 3
     results = site.rows(

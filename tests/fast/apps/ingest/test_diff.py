@@ -184,7 +184,7 @@ def test_sentence_identifies_the_shift_among_several_at_one_time() -> None:
     (change,) = diff(before, after)
     which = f"The 10:00–14:00 shift on 2026-02-10 (Bo Ek • Städning, {STORGATAN}) now ends at 15:00."
     assert format_change(DAY, change, day_shifts=[*before, *after]) == which
-    assert format_change(DAY, change) == which, "where nobody knows whether there are others"
+    assert format_change(DAY, change) == which, "where it is unknown whether there are others"
 
 
 def test_shifts_that_swap_locations_are_identified_by_name() -> None:

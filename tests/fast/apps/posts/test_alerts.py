@@ -128,7 +128,7 @@ async def test_two_workers_that_find_the_same_breach_write_one_message(
 
 
 def is_waiting(posts: PostActions) -> bool:
-    """Does somebody wait for a lock in this database?"""
+    """Does a session wait for a lock in this database?"""
     row = posts.admin.execute(
         "select exists (select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database())"
     ).fetchone()
@@ -188,7 +188,7 @@ async def test_racing_workers_report_each_breach_once(posts: PostActions, dsn: s
 
 
 def last_checked_at(posts: PostActions) -> Any:
-    """When somebody last looked."""
+    """Return when the SLO was last checked."""
     return posts.one("select min(looked_at) from posts.objectives")
 
 

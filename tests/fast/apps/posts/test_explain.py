@@ -19,7 +19,7 @@ from tests.support.posts.actions import HOURS, LEASE, PostActions
 
 @pytest.fixture
 async def pool(posts: PostActions) -> AsyncGenerator[Pool, None]:
-    """Connections as whoever asks has them."""
+    """A pool of connections as the API role."""
     async with open_pool(make_conninfo(posts.admin.info.dsn, user=Names().api), size=1) as pool:
         yield pool
 

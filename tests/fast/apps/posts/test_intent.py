@@ -139,7 +139,7 @@ async def test_edit_that_races_with_a_claim_changes_nothing(posts: PostActions, 
 
 
 def test_daily_key_separates_author_and_day_unambiguously(admin: Admin) -> None:
-    """The day has eight digits at the end: nobody's key can be read as another's, whatever they are called."""
+    """The day has eight digits at the end: no author id makes a key that reads as another author's."""
     keys = "select posts.daily_key('a', '2024-01-01Z'), posts.daily_key('a_20240101', '2024-01-02Z')"
     assert admin.execute(keys).fetchone() == ("a_20240101", "a_20240101_20240102")
     with pytest.raises(errors.CheckViolation):

@@ -28,7 +28,7 @@ def shape() -> Shape:
 
 @pytest.fixture(autouse=True)
 def author(admin: Admin) -> None:
-    """Whoever posts is known."""
+    """Create the authors of the posts."""
     admin.execute("insert into \"user\".users (uid) values ('anna')")
 
 

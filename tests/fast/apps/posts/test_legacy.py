@@ -26,7 +26,7 @@ def cli(posts: PostActions, tmp_path: Path) -> CommandLine:
     return CommandLine(posts.admin.info.dsn, tmp_path)
 
 
-# `timestamp` -> `createdAt` ----------------------------------------------------------------------------------------
+# `timestamp` -> `createdAt` -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_invalid_timestamp_is_refused_with_the_accepted_formats(timestamp: Any) 
         parse_legacy({"userId": "anna", "timestamp": timestamp})
 
 
-# An export that is one array ---------------------------------------------------------------------------------------
+# An export that is one array ------------------------------------------------------------------------------------------
 
 
 def read(text: bytes) -> list[bytes | str]:

@@ -1,4 +1,4 @@
-"""The edges of a post, one by one, what nobody may change, and the SQL that enforces it."""
+"""The edges of a post, one by one, the columns that never change, and the SQL that enforces it."""
 
 import itertools
 from uuid import UUID
@@ -37,7 +37,7 @@ FIXED = {
 
 
 def move(admin: Admin, to: str) -> None:
-    """Change the status of the only post, as anybody with rights could."""
+    """Change the status of the only post, as any role with rights could."""
     admin.execute(f"update posts.posts set status = '{to}', {BESIDE[to]}".encode())
 
 

@@ -106,7 +106,7 @@ def test_a_day_that_changes_back_and_forth_has_every_change_in_a_backend(backend
 
 @pytest.mark.parametrize("backend", [OWNERS, PLAIN, CONTRACT], ids=str, indirect=True)
 def test_the_polling_worker_claims_complete_sessions_of_a_backend(backend: Site) -> None:
-    """A session that the owner closed; or, where nobody closes, one whose last image is idle."""
+    """A session that the owner closed; or, where sessions are not closed, one whose last image is idle."""
     key = backend.wait()
     if backend.backend is not OWNERS:
         backend.owner.execute(
@@ -441,7 +441,7 @@ def test_duly_can_be_migrated_beside_the_backend(backend: Site, worker_id: str) 
 def test_a_login_that_got_the_printed_grants_later_can_work(
     is_migrated: bool, contracts: Site, server: str, worker_id: str
 ) -> None:
-    """The grants that were printed are enough, whoever made the schema `duly` meanwhile."""
+    """The grants that were printed are enough, no matter who made the schema `duly` meanwhile."""
     grants = contracts.add_leases()
     names = Names(*our_roles(worker_id))
     if is_migrated:

@@ -204,7 +204,7 @@ def test_main_exits_with_1_and_reports_a_lost_lease(contract_run: ContractRun) -
     key = contract_run.add()
     with busy_main(contract_run) as program:
         contract_run.query(
-            "update schedule_ingest.capture_session set state = 'failed', error = 'somebody else says so',"
+            "update schedule_ingest.capture_session set state = 'failed', error = 'set by another program',"
             " locked_at = null, locked_by = null, lease_seconds = null"
         )
         assert program.finish() == 1

@@ -72,7 +72,7 @@ def wait_until(captures: CaptureActions, condition: Callable[[], bool]) -> None:
 
 
 def check_accounts(captures: CaptureActions) -> None:
-    """Every session ended once and made one version at most, every day adds up, nobody is told twice."""
+    """Every session ended once and made one version at most, every day adds up, no notification is written twice."""
     assert are_over(captures)
     ends = Counter(
         captures.values(
@@ -147,7 +147,7 @@ def test_a_poison_session_is_started_five_times_and_fails_no_other(
             if mode is ReadingMode.EXIT:
                 assert pool.exit_status(pid) == EXITED
             else:
-                pool.kill(pid)  # as whoever asks for its health does
+                pool.kill(pid)  # as a health check does
             captures.advance_clock(TUNING.lease_seconds + 1)
         pid = pool.start()
         wait_until(captures, lambda: are_over(captures))

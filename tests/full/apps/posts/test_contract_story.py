@@ -46,7 +46,7 @@ class Story:
         self.bo = bo
 
     def upload(self, client: httpx2.Client, color: tuple[int, int, int] = (250, 150, 60)) -> str:
-        """A photograph of one colour, brought by somebody."""
+        """A photograph of one colour, uploaded by a person."""
         photo = io.BytesIO()
         Image.new("RGB", (320, 240), color).save(photo, "JPEG")
         answer = client.post("/v1/posts/images", content=photo.getvalue(), headers={"Content-Type": "image/jpeg"})

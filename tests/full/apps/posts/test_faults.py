@@ -1,6 +1,6 @@
 """Worker processes over posts that are killed, stopped, blocked and taken along: each post appears once, and in time.
 
-An audit of the test's own writes down every version of every post, whoever makes it.
+An audit of the test's own records every version of every post, whichever program writes it.
 """
 
 import os
@@ -113,7 +113,7 @@ def check_accounts(posts: PostActions) -> None:
 
 
 def longest_silence(posts: PostActions) -> float:
-    """For how many seconds a post was in somebody's hands without a word of them, at most."""
+    """The longest time in seconds that a post was claimed without a renewal."""
     row = posts.admin.execute(
         "select extract(epoch from max(next - wall))::float8 from ("
         "select status, wall, lead(wall) over (partition by id order by nth) as next from audit.change"
@@ -138,7 +138,7 @@ def test_a_poison_post_is_started_five_times_and_affects_no_other(verb: str, pos
             if verb == "exit":
                 assert pool.exit_status(pid) == EXITED
             else:
-                pool.kill(pid)  # as whoever asks for its health does
+                pool.kill(pid)  # as a health check does
             posts.advance_clock(TUNING.lease_seconds + 1)
         pid = pool.start()
         wait_until(posts, lambda: are_released(posts))

@@ -63,7 +63,7 @@ def database(movable_database: str) -> str:
 
 @pytest.fixture
 def deployment(database: str, tmp_path: Path) -> Generator[Deployment, None, None]:
-    """Nobody has posted there yet."""
+    """A database without posts."""
     environment = plain_environment(DATABASE_URL=database, DULY_OBJECTS_DIR=str(tmp_path))
     with ExitStack() as stack:
         admin = stack.enter_context(psycopg.connect(database, autocommit=True))
@@ -74,7 +74,7 @@ def deployment(database: str, tmp_path: Path) -> Generator[Deployment, None, Non
 
 
 async def client_for(deployment: Deployment, author: str) -> httpx2.AsyncClient:
-    """Somebody with a key and many connections."""
+    """A client with an API key and many connections."""
     scopes = ("posts:read", "posts:write")
     key = await asyncio.to_thread(key_for, deployment.admin.info.dsn, None, scopes, uid=author)
     limits = httpx2.Limits(max_connections=2 * ASKERS)
@@ -181,7 +181,7 @@ def posts_by_day(deployment: Deployment, author: str) -> dict[UUID, str]:
 
 
 def is_as_promised(asked: Sequence[IntentResult], posts: dict[UUID, str]) -> None:
-    """Every day has one post, which one request made; everybody else was told of it, or got its answer again."""
+    """Every day has one post, made by one request; every other request got its id or its answer again."""
     assert len(set(posts.values())) == len(posts)
     assert {each.answer.status_code for each in asked} == {200, 409}
     assert Counter(each.post for each in asked if each.is_new) == dict.fromkeys(posts, 1)
@@ -190,7 +190,7 @@ def is_as_promised(asked: Sequence[IntentResult], posts: dict[UUID, str]) -> Non
     for each in asked:
         if not each.is_made:
             assert each.answer.json()["error"]["code"] == "ALREADY_POSTED"
-            assert made_by[each.post] != each.body["requestId"]  # nobody's own success is held against them
+            assert made_by[each.post] != each.body["requestId"]  # a request's own success does not refuse it
     answers: dict[str, set[bytes]] = {}
     for each in asked:
         if each.is_made:
@@ -202,7 +202,7 @@ def is_as_promised(asked: Sequence[IntentResult], posts: dict[UUID, str]) -> Non
 async def is_answered_the_same_again(
     deployment: Deployment, many: httpx2.AsyncClient, asked: Sequence[IntentResult]
 ) -> None:
-    """Whoever got a post gets the same answer from either process."""
+    """A request that made a post gets the same answer from either process."""
     for each in asked:
         if each.is_new:
             for nth in (0, 2):
