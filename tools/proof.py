@@ -87,7 +87,7 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "guards": Section(
         "every trigger, unique key, policy, owner predicate and SKIP LOCKED removed in turn",
-        [tests("tests/proof/guards"), ["chaos", "--guards"]],
+        [tests("tests/proof/guards"), ["chaos", "--guards", "--report"]],
     ),
     "invariants": Section(
         "every branch of every invariant is needed; invariants checked after every fast test",
