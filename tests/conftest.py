@@ -245,7 +245,7 @@ def movable_database_pool(server: str, run_home: Path, worker_id: str) -> Genera
 
 @pytest.fixture
 def database(database_pool: DatabasePool, request: pytest.FixtureRequest) -> Generator[str, None, None]:
-    """The address of a database of this test's own, in which no law is broken when it is over."""
+    """The address of a database of this test's own, whose invariants hold when it is over."""
     with database_pool.borrow() as dsn:
         yield dsn
         check_invariants(dsn, request)

@@ -35,7 +35,7 @@ class ClaimLocking(ContractCase):
         self.admin.execute(self.qualified(statement).encode(), [LEASE + 1, key])
 
     async def take_over(self) -> Lease:
-        """Claim what has lapsed, under the name that every container has."""
+        """Claim what has expired, under the name that every container has."""
         (lease,) = await self.capture_work.claim_expired(self.captures.worker, "worker-1", 1)
         return lease
 

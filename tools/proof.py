@@ -82,7 +82,7 @@ def through_pooler(name: str) -> Section:
 
 SECTIONS: Mapping[str, Section] = {
     "faults": Section(
-        "hundreds of kills, zombies, lost servers and lost answers; every crash point",
+        "hundreds of kills, stalled workers, lost servers and lost answers; every crash point",
         [tests("tests/proof/faults", "-n0"), ["chaos", "--minutes", "8"]],
     ),
     "guards": Section(

@@ -224,7 +224,7 @@ begin
             using errcode = 'duplicate_schema', hint = 'Rename it; the worker needs a schema of this name.';
     end if;
 
-    -- Whoever may work on sessions by now may use it. Where duly was migrated, that is its owner's to grant: see below.
+    -- Every role that may work on sessions by now may use it. Where duly was migrated, its owner grants that: see below.
     for guest in
         select quote_ident(pg_get_userbyid(c.relowner))
         from pg_catalog.pg_class as c

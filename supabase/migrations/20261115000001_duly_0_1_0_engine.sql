@@ -459,8 +459,8 @@ create index idx_transition__ts on duly.transition (ts);
 
 -- Wake-ups ------------------------------------------------------------------------------------------------------------
 -- A notification costs every commit that sends one, so at most one goes out per window of 50 ms and channel. The
--- channel's sequence holds the last window in which one was sent: sequences know no transactions, so no one waits for
--- anybody, and a window claimed by a transaction that rolls back is over in 50 ms all the same. A hint, never more:
+-- channel's sequence holds the last window in which one was sent: sequences know no transactions, so no session waits for
+-- another, and a window claimed by a transaction that rolls back is over in 50 ms all the same. A hint, never more:
 -- workers also poll.
 
 create sequence duly.wake_outbox as bigint;
@@ -1962,7 +1962,7 @@ drop policy if exists job_event_of_any_tenant on ledger.job_event;
 create policy job_event_of_any_tenant on ledger.job_event to "duly_owner", "duly_worker" using (true) with check (true);
 
 -- On Supabase, signed-in users may be let in by their token. Its claims are read where PostgREST puts them and
--- auth.jwt() finds them: the owner of these tables has no right to use schema auth there, and nobody there may grant
+-- auth.jwt() finds them: the owner of these tables has no right to use schema auth there, and no role there may grant
 -- it.
 do $supabase$
 begin

@@ -1,1 +1,1 @@
-"""What several rooms of the tests share."""
+"""What several packages of the tests share."""

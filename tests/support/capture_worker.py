@@ -76,7 +76,7 @@ class ScriptedReader:
             case ReadingMode.HANG:
                 await self.hang(capture)
             case ReadingMode.RAISE:
-                raise ZeroDivisionError("eyes closed")
+                raise ZeroDivisionError("reader failed")
             case ReadingMode.NOTHING:
                 return cast("Any", None)
             case ReadingMode.NONSENSE:

@@ -118,7 +118,7 @@ class ContractCase(unittest.IsolatedAsyncioTestCase):
         return key
 
     def end(self, process: subprocess.Popen[str]) -> str:
-        """Wait for a `main.py` that must end well; what it said."""
+        """Wait for a `main.py` that must succeed, and return its output."""
         output, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
         return output

@@ -54,15 +54,15 @@ class PrefixedStream(TextIOBase):
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self.prefix = f"{os.getpid()} ".encode()
-        self.room = select.PIPE_BUF - len(self.prefix) - 1
+        self.max_bytes = select.PIPE_BUF - len(self.prefix) - 1
 
     def fileno(self) -> int:
         return self.descriptor
 
     def write(self, text: str, /) -> int:
         for line in text.encode(errors="replace").splitlines():
-            for start in range(0, len(line), self.room):
-                os.write(self.descriptor, self.prefix + line[start : start + self.room] + b"\n")
+            for start in range(0, len(line), self.max_bytes):
+                os.write(self.descriptor, self.prefix + line[start : start + self.max_bytes] + b"\n")
         return len(text)
 
 

@@ -1,8 +1,8 @@
-"""The arms of a law: every way to break it that its statement looks for, and the statement with one switched off.
+"""The branches of an invariant: every violation that its statement looks for, and the statement without one of them.
 
-A law says `this or that`, looks at several tables with `union all`, tells cases apart, or compares several columns at
-once. Each of these is an arm. A violation that is caught without an arm says nothing about it: for every arm there must
-be one that is caught by that arm alone.
+An invariant has an `or`, a `union all` over several tables, a `case`, or a comparison of several columns. Each of these
+is a branch. A violation that is found without a branch does not test it: for every branch there must be one that is
+found by that branch alone.
 """
 
 import re
@@ -17,7 +17,7 @@ DISTINCT = ("is", "distinct", "from")
 
 @dataclass(frozen=True)
 class Branch:
-    """One way to break a law: how it reads, and the whole statement without it."""
+    """One violation of an invariant: its text, and the full statement without it."""
 
     text: str
     without: str

@@ -1,7 +1,7 @@
-"""A test leaves its database lawful: what `duly verify` checks is checked after it.
+"""Checks after a test that the invariants of `duly verify` hold in its database.
 
-Planning every law in every new database would cost more than many tests do. So only those are asked that are about
-tables in which something lies, or about machines that the log tells of, and all in one statement.
+Planning every invariant in every new database would cost more than many tests do. So only those are checked whose
+tables have rows, or whose state machines have events, and all in one statement.
 """
 
 import re
@@ -38,7 +38,7 @@ CLOCK = re.compile(
 )
 LOG = "duly.transition"
 CATALOGUE = "pg_catalog."
-REFERENCE_TABLES = {"duly.workers", "duly.orgs", "user.users"}  # laws ask about these what they mean for others
+REFERENCE_TABLES = {"duly.workers", "duly.orgs", "user.users"}  # invariants use these only to check others
 # Tables that have at least a page, a whole by its parts, and machines that the log tells of.
 USED_TABLES = """
 select n.nspname || '.' || named.relname
@@ -77,20 +77,20 @@ def belongs_to_test_clock(line: str) -> bool:
 
 
 def find_violations(connection: psycopg.Connection[Any]) -> Sequence[tuple[str, str]]:
-    """What breaks a law in this database: the law and its offender."""
+    """Return the invariants that this database violates, each with its offender."""
     used = {name for (name,) in connection.execute(USED_TABLES, {"schemas": SCHEMAS})}
     query = " union all ".join(render_part(invariant.name) for invariant in invariants_about(used))
     return connection.execute(query.encode()).fetchall()
 
 
 def invariants_about(used: Collection[str]) -> list[Invariant]:
-    """The laws that something can break where only these tables and machines are used."""
+    """Return the invariants that can be violated where only these tables and machines are used."""
     return [invariant for invariant in INVARIANTS if subjects(invariant) & {*used, CATALOGUE}]
 
 
 @cache
 def subjects(invariant: Invariant) -> frozenset[str]:
-    """The tables and machines of which something can break a law; the catalogue, where it asks no table of ours."""
+    """Return the tables and machines whose rows can violate an invariant; the catalogue if there are none."""
     statement = fill(invariant.statement, {"ingest": Names().ingest})
     named = {name.replace('"', "") for name in TABLE.findall(statement)}
     tables = {name for name in named if name.partition(".")[0] in SCHEMAS} - REFERENCE_TABLES
@@ -100,6 +100,6 @@ def subjects(invariant: Invariant) -> frozenset[str]:
 
 @cache
 def render_part(name: str) -> str:
-    """A law as a part of one statement that asks several."""
+    """Return an invariant as a part of one statement that checks several."""
     (invariant,) = (each for each in INVARIANTS if each.name == name)
     return f"(select '{name}', offender from ({render_statement(invariant, SCHEMAS).removesuffix(';')}) as asked)"

@@ -1,6 +1,6 @@
 """Violations of every invariant, planted past the guards: what `duly verify` must find.
 
-The name of a violation is that of the law it breaks, and of no other; where a law can be broken in several ways, words
+The name of a violation is that of the one invariant it violates; where this can be done in several ways, words
 follow after a colon. Each is one text of statements, run in one transaction.
 """
 
@@ -261,7 +261,7 @@ PLANTED_OFFENCES = {
         OPEN + GUARDS_OFF + " update schedule_ingest.capture_session set state = 'failed', error = 'quietly'"
     ),
     "captures_are_finished_by_their_lease_owner": (
-        FINISHED_SESSION + "update schedule_ingest.capture_session set settled_by = 'a zombie'"
+        FINISHED_SESSION + "update schedule_ingest.capture_session set settled_by = 'another'"
     ),
     "posts_match_the_end_of_their_log": POST + GUARDS_OFF + "update posts.posts set revision = 2",
     "posts_follow_their_state_machine": (
@@ -306,7 +306,7 @@ PLANTED_OFFENCES = {
         + RELEASE_POST
         + NOTIFY_AUTHOR
         + GUARDS_OFF
-        + "update posts.posts set settled_by = 'a zombie'"
+        + "update posts.posts set settled_by = 'another'"
     ),
     "versions_of_posts_only_grow": (
         POST
@@ -338,7 +338,7 @@ PLANTED_OFFENCES = {
         " union all select id, org_id, 3, 'dead_letter', 'canceled' from ledger.job"
     ),
     "starts_of_jobs_match_their_log": JOB + "update ledger.job set starts = 2, attempt = 1",
-    "jobs_are_finished_by_their_lease_owner": JOB + RUN + SUCCEED + "update ledger.job set settled_by = 'a zombie'",
+    "jobs_are_finished_by_their_lease_owner": JOB + RUN + SUCCEED + "update ledger.job set settled_by = 'another'",
     "no_job_stays_failed": JOB + RUN + FAIL,
     "keys_identify_one_job": (
         JOB + JOB + GUARDS_OFF + "drop index ledger.idx_job__org_id_idempotency_key;"
@@ -412,7 +412,7 @@ PLANTED_OFFENCES = {
     "messages_match_the_end_of_their_log: a message that is gone": (
         MESSAGE + LOG + f"('outbox', '{OTHER}', 1, null, 'pending')"
     ),
-    "messages_are_sent_by_their_lease_owner": MESSAGE + CLAIM_MESSAGE + SEND.replace("me/1", "a zombie"),
+    "messages_are_sent_by_their_lease_owner": MESSAGE + CLAIM_MESSAGE + SEND.replace("me/1", "another"),
     "expired_leases_of_messages_are_recovered": (
         MESSAGE + CLAIM_MESSAGE + WORKER + f"update duly.outbox set lease_expires_at = {LONG_AGO}"
     ),
@@ -540,7 +540,7 @@ PLANTED_OFFENCES = {
     "notifications_are_sent_by_their_lease_owner": (
         FINISHED_SESSION
         + NOTIFY
-        + "update schedule_ingest.schedule_notification set delivery = 'sent', settled_by = 'a zombie',"
+        + "update schedule_ingest.schedule_notification set delivery = 'sent', settled_by = 'another',"
         " lease_owner = null, lease_expires_at = null"
     ),
     "expired_leases_of_notifications_are_recovered": (
@@ -567,7 +567,7 @@ PLANTED_OFFENCES = {
     "messages_are_sent_by_their_lease_owner: or failed": (
         MESSAGE
         + CLAIM_MESSAGE
-        + SEND.replace("'sent', settled_by = 'me/1'", "'failed', settled_by = 'a zombie', last_error = 'x'")
+        + SEND.replace("'sent', settled_by = 'me/1'", "'failed', settled_by = 'another', last_error = 'x'")
     ),
     "job_events_have_no_gap_and_are_linked: of which one begins elsewhere": (
         JOB + GUARDS_OFF + "update ledger.job set status = 'running', lease_owner = 'me/1',"
@@ -582,16 +582,16 @@ PLANTED_OFFENCES = {
     "starts_of_jobs_match_their_log: too often": JOB + RUN + GUARDS_OFF + "update ledger.job set max_attempts = 0",
     "jobs_are_finished_by_their_lease_owner: a dead letter": JOB
     + RUN
-    + FAIL.replace("by = 'me/1'", "by = 'a zombie'")
+    + FAIL.replace("by = 'me/1'", "by = 'another'")
     + DEAD_LETTER_JOB,
     "jobs_are_finished_by_their_lease_owner: one that was cancelled": (
-        JOB + RUN + CANCEL.replace("by = 'me/1'", "by = 'a zombie'")
+        JOB + RUN + CANCEL.replace("by = 'me/1'", "by = 'another'")
     ),
     "jobs_are_finished_by_their_lease_owner: by another in the log": (
-        JOB + RUN + FAIL.replace('"actor": "me/1"', '"actor": "a zombie"') + DEAD_LETTER_JOB
+        JOB + RUN + FAIL.replace('"actor": "me/1"', '"actor": "another"') + DEAD_LETTER_JOB
     ),
     "jobs_are_finished_by_their_lease_owner: swept from another": (
-        JOB + RUN + SWEPT.replace('"holder": "me/1"', '"holder": "a zombie"') + DEAD_LETTER_JOB
+        JOB + RUN + SWEPT.replace('"holder": "me/1"', '"holder": "another"') + DEAD_LETTER_JOB
     ),
     "posts_match_the_end_of_their_log: in another state": (
         POST
@@ -772,13 +772,13 @@ PLANTED_OFFENCES = {
     "notifications_are_sent_by_their_lease_owner: or failed": (
         FINISHED_SESSION
         + NOTIFY
-        + "update schedule_ingest.schedule_notification set delivery = 'failed', settled_by = 'a zombie',"
+        + "update schedule_ingest.schedule_notification set delivery = 'failed', settled_by = 'another',"
         " lease_owner = null, lease_expires_at = null, last_error = 'x'"
     ),
 }
-# What cannot be done without breaking another law as well.
+# What cannot be done without violating another invariant as well.
 ALSO_VIOLATED = {"posts_are_released_by_their_lease_owner: twice": {"posts_follow_their_state_machine"}}
-# What keeps a worker, who may see every row, from doing so: each is found by one arm of the law about that.
+# What hides rows from a worker, which may see every row: each is found by one branch of the invariant about that.
 HIDING_POLICIES = {
     "no policy": "alter table duly.orgs enable row level security",
     "a policy that takes away": (
@@ -789,10 +789,10 @@ HIDING_POLICIES = {
 
 
 def violated_invariant(planted: str) -> str:
-    """The law that is broken so."""
+    """Return the invariant that is violated."""
     return planted.split(":")[0]
 
 
 def violated_invariants(planted: str) -> set[str]:
-    """Every law that is broken so: its own, as a rule."""
+    """Return every invariant that is violated: usually its own only."""
     return {violated_invariant(planted), *ALSO_VIOLATED.get(planted, ())}

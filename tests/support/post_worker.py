@@ -22,7 +22,7 @@ EXITED = 7  # the status of a process that a caption ends
 class ScriptedAnalyzer:
     """Reads a post by doing what its caption says: a verb, its words, and anything after a #."""
 
-    name: str = "told"
+    name: str = "fixed"
 
     async def read(self, caption: str, photo: bytes | None) -> Reading:  # noqa: ARG002
         """The reading of a post that is read at all."""

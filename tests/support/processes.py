@@ -73,9 +73,9 @@ class Program:
         return self.process.pid
 
     def line(self) -> str:
-        """The next line on its standard output; fails with what it said when it ends instead."""
+        """The next line on its standard output; fails with its standard error if it ends instead."""
         line = self._stream(self.process.stdout).readline()
-        assert line, f"ended with {self.process.wait(SECONDS)} and said:\n{self.stderr_text()}"
+        assert line, f"ended with {self.process.wait(SECONDS)} after:\n{self.stderr_text()}"
         return line.rstrip("\n")
 
     def wait_for_error(self, pattern: str) -> re.Match[str]:

@@ -9,7 +9,7 @@
     resume()               everything flows again
 
 What is written is judged by the server's answer, which waits until it is whole: nothing was refused, the transaction is
-over by a commit, and in it an INSERT, UPDATE, DELETE or MERGE met rows; or a function said that it made something new
+over by a commit, and in it an INSERT, UPDATE, DELETE or MERGE met rows; or a function reported a new row
 (a column `is_new` or `outcome`); or a statement gave back the very rows that it wrote (`from settled`, `ledger.claim`,
 `ledger.done`). An answer that is not of this kind goes on unchanged, and the trap waits for the next.
 
@@ -126,7 +126,7 @@ class Proxy:
         asyncio.run_coroutine_threadsafe(step(), self.loop).result(SECONDS)
 
     async def run(self, listening: Future[None]) -> None:
-        """Serve until told to stop; a mistake of ours ends everything and comes out of the `with`."""
+        """Serve until stopped; an error of the proxy ends everything and is raised by the `with`."""
         self.loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as group:
 

@@ -135,8 +135,8 @@ async def patient(ctx: duly.Context) -> None:
     await asyncio.Event().wait()
 
 
-@app.job("deaf")
-async def deaf(ctx: duly.Context) -> str:
+@app.job("ignores_stop")
+async def ignores_stop(ctx: duly.Context) -> str:
     """Wait until the job is lost, without listening, then try to write."""
     await ctx.progress("waiting")
     while not ctx.should_stop:

@@ -165,7 +165,7 @@ def text_constants(tree: ast.Module) -> set[str]:
 
 
 def executed_statement(call: ast.Call) -> ast.expr | None:
-    """What a call hands to the database, if it does."""
+    """Return what a call passes to the database, if anything."""
     match call:
         case ast.Call(func=ast.Attribute(attr=name), args=[statement, *_]) if name in EXECUTE:
             return statement

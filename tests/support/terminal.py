@@ -31,13 +31,13 @@ class TerminalProgram:
         self.output = ""
 
     def read_until(self, text: str) -> str:
-        """What it said up to these words."""
+        """Return the output up to this text."""
         while text not in self.output:
             try:
                 piece = os.read(self.controller, 65536)
             except OSError:  # the other end is closed
                 piece = b""
-            assert piece, f"it ended with {self.process.wait(SECONDS)} and had said:\n{self.output}"
+            assert piece, f"it ended with {self.process.wait(SECONDS)} after:\n{self.output}"
             self.output += piece.decode(errors="replace").replace("\r\n", "\n")
         return self.output
 

@@ -31,7 +31,7 @@ WorkerSettings = dict[str, str]
 
 
 def run(works: Callable[[WorkerSettings], Sequence[Work]]) -> None:
-    """Run a worker as this process, with the arguments `<dsn> [setting=value ...]`, until it is told to stop.
+    """Run a worker as this process, with the arguments `<dsn> [setting=value ...]`, until it is stopped.
 
     Logs go to standard error; `ready`, what handlers print and `end` go to standard output.
     """
@@ -148,8 +148,8 @@ class Output:
 class WorkerPool:
     """Workers of one name, started and ended as a test likes; each line they write begins with their process id.
 
-    A wait ends after a minute at the latest, and at once when no process is left that could end it; it then fails with what
-    stood on standard error.
+    A wait ends after a minute at the latest, and at once when no process is left that could end it; it then
+    fails with the processes' standard error.
     """
 
     module: str  # whose `main()` a worker runs

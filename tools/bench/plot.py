@@ -2,7 +2,7 @@
 
 `bars` compares, `percentiles` compares what the slow ones waited, `curves` shows what becomes of a figure as something
 grows. Each has a title and a description for those who cannot see it, draws its own ground, and says every value in
-words: nothing is told by colour alone.
+words: nothing is shown by colour alone.
 """
 
 import math

@@ -1,7 +1,7 @@
 -- What a benchmark needs of the server beside what it measures.
 
 -- name: create_probe_table
--- One narrow row per commit: what the disk costs anybody.
+-- One narrow row per commit: what the disk costs any program.
 create table if not exists probe (id bigint generated always as identity primary key);
 
 -- name: probe_milliseconds

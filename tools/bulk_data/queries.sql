@@ -369,7 +369,7 @@ join (
 cross join shift;
 
 -- name: add_notifications
--- What the person was told of each first session.
+-- The notification of each first session.
 insert into schedule_ingest.schedule_notification (
     notification_id, user_id, schedule_date, source_session_id, status, notification_type, message, event_ids,
     sent_at, delivery,
@@ -436,7 +436,7 @@ from (
     cross join (
         values (1, null, 'pending', 0), (2, 'pending', 'sending', 1), (3, 'sending', 'sent', 1)
     ) as step (seq, before, after, starts)
-) as told (machine, key, seq, at, before, after, actor, detail)
+) as logged (machine, key, seq, at, before, after, actor, detail)
 order by at + seq * interval '1 second';
 
 -- name: count_events

@@ -131,7 +131,7 @@ LEDGER = (
         "src/duly/jobs/lease.sql",
         "starts = case when ours.stop then t.starts else t.starts - 1 end,",
         "starts = t.starts,",
-        "A job that was handed back, or said 'later', loses one of its attempts.",
+        "A job that was released, or asked to run later, loses one of its attempts.",
     ),
     Fault(
         "ledger-fail-owner",
@@ -444,7 +444,7 @@ INGEST = (
         "src/duly/apps/ingest/shift.py",
         '"place", folded(where.street), folded_number(where.street_number), folded(',
         '"place", folded(where.street), folded(',
-        "Two houses in one street have the same location fingerprint.",
+        "Two addresses in one street have the same location fingerprint.",
     ),
     Fault(
         "ingest-ocr-noon",
@@ -669,7 +669,7 @@ VERIFY = (
         "Verify does not notice grants, triggers and columns that the contract does not have.",
     ),
     Fault(
-        "verify-blind",
+        "verify-hidden-rows",
         "src/duly/verify/invariants.py",
         "if offenders and invariant.name == VISIBILITY_CHECK:",
         'if offenders and invariant.name == "":',
@@ -816,7 +816,7 @@ CLI = (
         "A month is dropped without --yes.",
     ),
     Fault(
-        "cli-open-door",
+        "cli-no-check",
         "src/duly/cli/serve.py",
         "if is_loopback(host) or asyncio.run(needs_key(dsn, settings)):",
         "if is_loopback(host) or dsn:",
@@ -1088,7 +1088,7 @@ REST = (
         "src/duly/errors.py",
         "    status = 429\n",
         "    status = 400\n",
-        "A client that asks too often is not told to slow down.",
+        "A client that asks too often is not slowed down.",
     ),
     Fault(
         "fastapi-late-commit",

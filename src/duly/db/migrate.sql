@@ -16,7 +16,7 @@ where n.nspname = any(%(schemas)s) and c.relkind in ('r', 'p') and not c.relispa
 select count(*) from {schema}.{table};
 
 -- name: has_sessions
--- Whether there is a table of capture sessions, whoever made it; asked so that it needs no right to the schema.
+-- Whether there is a table of capture sessions, whichever program made it; a query that needs no right to the schema.
 select exists (
     select from pg_catalog.pg_class as c
     inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace

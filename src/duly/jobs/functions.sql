@@ -787,7 +787,7 @@ drop policy if exists job_event_of_any_tenant on ledger.job_event;
 create policy job_event_of_any_tenant on ledger.job_event to {owner}, {worker} using (true) with check (true);
 
 -- On Supabase, signed-in users may be let in by their token. Its claims are read where PostgREST puts them and
--- auth.jwt() finds them: the owner of these tables has no right to use schema auth there, and nobody there may grant
+-- auth.jwt() finds them: the owner of these tables has no right to use schema auth there, and no role there may grant
 -- it.
 do $supabase$
 begin

@@ -136,7 +136,7 @@ limit %(limit)s;
 
 -- name: no_job_stays_failed
 -- A failure is two transitions in one transaction: no other transaction ever sees a job in between.
-select format('job %%s is failed, in the hands of %%s', id, lease_owner) as offender
+select format('job %%s is failed, held by %%s', id, lease_owner) as offender
 from ledger.job
 where status = 'failed'
 order by id

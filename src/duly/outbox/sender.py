@@ -62,7 +62,7 @@ class Uncertain:
 
 @dataclass(frozen=True, slots=True)
 class RetryAfter:
-    """The message was not sent, and the transport said how long to wait."""
+    """The message was not sent, and the transport states how long to wait."""
 
     message: str
     seconds: float

@@ -1,4 +1,4 @@
-"""Claims rows of one work type and hands them to the handlers."""
+"""Claims rows of one work type and passes them to the handlers."""
 
 import time
 from collections.abc import Generator, Sequence

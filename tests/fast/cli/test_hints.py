@@ -76,7 +76,7 @@ def test_misspelt_variable_is_reported_with_the_nearest_known_one(
     ]
     assert cli.run("jobs", "list").stderr == ""  # once in a process, however often it opens its database
     monkeypatch.setattr(existing_database, "WARNED", set[str]())
-    monkeypatch.setenv("DULY_LIFELINE", "3")  # a component of `duly up`, which has said it
+    monkeypatch.setenv("DULY_LIFELINE", "3")  # a component of `duly up`, which has printed it
     warn_of_unknown_variables(pytest.fail)
 
 

@@ -42,7 +42,7 @@ def test_unknown_statement_raises_attribute_error() -> None:
 
 def test_duplicate_statement_name_is_refused() -> None:
     with pytest.raises(ValueError, match="two statements are named"):
-        parse_queries("-- name: one\n-- Law.\nselect 1\n-- name: one\n-- Law.\nselect 2\n")
+        parse_queries("-- name: one\n-- Rule.\nselect 1\n-- name: one\n-- Rule.\nselect 2\n")
 
 
 def test_statement_without_a_rule_comment_is_refused() -> None:

@@ -280,7 +280,7 @@ async def find_thing(connection, name):
 async def find_two(connection, name):
     return await find_thing(connection, name), await find_thing(connection, name)
 """
-BLOCK = "-- name: {}\n-- Law.\nselect 1;\n"
+BLOCK = "-- name: {}\n-- Rule.\nselect 1;\n"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def faults() -> str:
 
 def invariants() -> str:
     """What a whole database is held against."""
-    return f"**{len(INVARIANTS)}** invariants that `./duly verify` asks ([verify.md](docs/verify.md))."
+    return f"**{len(INVARIANTS)}** invariants that `./duly verify` checks ([verify.md](docs/verify.md))."
 
 
 def guards() -> str:

@@ -501,7 +501,7 @@ def test_new_calendar_url_replaces_the_old_one(env: ApiEnvironment, anna: httpx2
     assert problem(reader.get("/ics/nonsense%00%ff"), 404, "NOT_FOUND") == gone
 
 
-# The calendar without a house -----------------------------------------------------------------------------------------
+# The calendar without a login -----------------------------------------------------------------------------------------
 
 
 def plan_of(key: int = 1, rule: str = DAILY, **more: Any) -> Schedule:

@@ -425,7 +425,7 @@ async def test_job_is_explained_on_every_major_version(database: str) -> None:
             assert (await explain(pool, ORG, key)).reason is JobReason.DUE
 
 
-# What was once told wrongly -------------------------------------------------------------------------------------------
+# What was once wrong --------------------------------------------------------------------------------------------------
 
 
 async def at_the_limit(jobs: JobActions) -> UUID:
@@ -545,7 +545,7 @@ async def test_explain_changes_no_row_and_writes_no_event(jobs: JobActions, pool
     assert (jobs.rows("select * from ledger.job"), jobs.events(key)) == before
 
 
-# What is not told -----------------------------------------------------------------------------------------------------
+# What is not shown ----------------------------------------------------------------------------------------------------
 
 
 async def test_explain_does_not_find_jobs_of_other_orgs_or_purged_jobs(

@@ -1,6 +1,6 @@
 """What docs/decisions/0008 to 0014 and 0034 decided about the ledger, clause by clause: an index.
 
-Other files here show more of most of them, and through more doors.
+Other files here test most of them further, and through more entry points.
 """
 
 from collections.abc import Generator, Sequence

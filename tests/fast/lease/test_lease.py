@@ -290,7 +290,7 @@ async def test_a_cancel_request_is_returned_by_the_renewal(shape: Shape, connect
 
 
 async def test_renewals_are_hot_updates(shape: Shape, connection: Connection, other: Connection, admin: Admin) -> None:
-    add_rows(admin, shape, 12)  # as many as leave room for a second version of each on their page
+    add_rows(admin, shape, 12)  # few enough that a second version of each fits on their page
     leases = await claim_rows(connection, shape, limit=12)
     admin.execute(sql.SQL("vacuum {}").format(sql.Identifier(*shape.table.qualified_name)))
     async with other.transaction():
@@ -333,7 +333,7 @@ async def settle_and_write(connection: Connection, lease: Lease, shape: Shape) -
     async with connection.transaction():
         if lease.key not in await shape.settle(connection, [lease]):
             raise LeaseLost(str(lease.key))
-        write = sql.SQL("update {} set {} = '\"written by a zombie\"'")
+        write = sql.SQL("update {} set {} = '\"written by a stale worker\"'")
         await connection.execute(write.format(sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.note)))
 
 

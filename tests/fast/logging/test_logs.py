@@ -73,7 +73,7 @@ def settings(form: Form = "json", level: str = "debug") -> Settings:
 
 
 def capture(write_logs: Callable[[Log], object], form: Form = "json", level: str = "debug") -> str:
-    """Everything that is capture while this is said."""
+    """Return all output of a block."""
     stream = io.StringIO()
     logging.getLogger().handlers.clear()  # pytest's own fail on some of the records
     configure_logs(settings(form, level), stream)
@@ -82,7 +82,7 @@ def capture(write_logs: Callable[[Log], object], form: Form = "json", level: str
 
 
 def capture_line(write_logs: Callable[[Log], object]) -> dict[str, Any]:
-    """The one line of JSON that is capture while this is said."""
+    """Return the one line of JSON that a block logs."""
     text = capture(write_logs)
     assert text.endswith("\n")
     assert text.count("\n") == 1

@@ -36,7 +36,7 @@ MACHINES = (
 
 def printed(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """What the command prints, where no database can be had."""
-    nowhere = {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/nowhere", **environment}
+    nowhere = {"DATABASE_URL": "postgresql://user@127.0.0.1:1/nowhere", **environment}
     return subprocess.run(
         [*PYTHON, "-m", "duly", "verify", "--print-contract", *arguments],
         env=plain_environment(**nowhere),

@@ -308,7 +308,7 @@ def test_direct_url_of_another_database_is_bad_and_receives_no_notification(data
 
 
 def test_unreachable_direct_url_is_bad_and_its_password_is_not_shown(database: str) -> None:
-    nowhere = "postgresql://somebody:hunter2@127.0.0.1:1/nowhere"
+    nowhere = "postgresql://user:hunter2@127.0.0.1:1/nowhere"
     for check in ("pooler", "listen"):
         finding = run_check(check, database, DATABASE_DIRECT_URL=nowhere)
         assert finding.verdict is (BAD if check == "pooler" else WARN)
@@ -809,7 +809,7 @@ def test_partitions_ahead_are_counted_and_the_fix_creates_the_next_one(admin: Ad
     dsn = admin.info.dsn
     admin.execute(PARTITIONED)
     verdicts: list[tuple[Verdict, str]] = []
-    for _ in range(4):  # each time what is told to be missing is made: the present month, then the next ones
+    for _ in range(4):  # each time the missing partition is created: the present month, then the next ones
         finding = run_check("partitions", dsn)
         verdicts.append(
             (finding.verdict, "".join(re.findall(r"duly\.parcels has partitions for (\d) months", finding.found)))

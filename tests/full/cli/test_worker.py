@@ -1,4 +1,4 @@
-"""`duly worker` through its door: what it says, how it ends, and what it refuses."""
+"""`duly worker` as a process: its output, its exit codes, and what it refuses."""
 
 import json
 import signal
@@ -62,7 +62,7 @@ def test_an_unmigrated_database_is_refused_with_the_migrate_command(server: str)
 
 
 def test_a_worker_reports_an_unreachable_database_at_once() -> None:
-    unreachable = "postgresql://nobody:hunter2@127.0.0.1:1/none"
+    unreachable = "postgresql://user:hunter2@127.0.0.1:1/none"
     with Program(WORKER, environment=environment(unreachable)) as worker:
         assert worker.finish() == 69
         assert "hunter2" not in worker.stderr_text()

@@ -135,7 +135,7 @@ def test_kill_9_of_the_supervisor_during_initdb_ends_initdb(home: Path) -> None:
     programs.mkdir()
     for program in make_plan(home).binaries.directory.iterdir():
         (programs / program.name).symlink_to(program)
-    fifo = home.parent / "told"
+    fifo = home.parent / "report"
     os.mkfifo(fifo)
     fifo.chmod(0o666)
     (programs / "initdb").unlink()

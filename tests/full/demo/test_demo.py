@@ -1,4 +1,4 @@
-"""`./duly up --demo`, as a newcomer runs it: told to its end, true by the database, and every printed command works."""
+"""`./duly up --demo`, as a newcomer runs it: complete, true to the database, and every printed command works."""
 
 import re
 import shlex
@@ -23,7 +23,7 @@ from tests.support.processes import Program, plain_environment, wait_unlocked, w
 from tests.support.terminal import TerminalProgram
 from tools.demo.story import CHAPTERS
 
-ELSEWHERE = "postgresql://nobody@127.0.0.1:1/not_yours"  # a connection to it fails
+ELSEWHERE = "postgresql://user@127.0.0.1:1/not_yours"  # a connection to it fails
 SCHEMAS = ("duly", "ledger", "posts", "scheduler", "expense", "user", "schedule_ingest")
 SECONDS = 240.0  # for a story, on a machine that does much else; alone it takes a quarter of a minute
 STORY_SECONDS = 120  # as the story itself counts; it promises a minute on a machine that does nothing else
@@ -59,7 +59,7 @@ def rows(connection: psycopg.Connection[Any], query: LiteralString) -> list[tupl
 
 
 def assert_story_is_complete(story: str) -> None:
-    """Every chapter was told, in order, with commands; and how long it took."""
+    """Every chapter was printed, in order, with commands; and how long it took."""
     titles = re.findall(r"^(\d)\. (.+)$", story, re.MULTILINE)
     assert titles == [(str(number), each.title) for number, each in enumerate(CHAPTERS, start=1)]
     duration = re.search(r"The demo finished in (\d+) s\.", story)
@@ -69,7 +69,7 @@ def assert_story_is_complete(story: str) -> None:
 
 
 def assert_database_state(connection: psycopg.Connection[Any]) -> None:
-    """What the story tells is what the database holds, and no law is broken."""
+    """What the demo prints is what the database holds, and every invariant holds."""
     assert rows(connection, "select version from schedule_ingest.schedule_version order by version") == [(1,), (2,)]
     kinds = ["shift_added", "shift_added", "shift_added", "shift_time_changed"]
     assert rows(connection, "select event_type from schedule_ingest.schedule_event order by detected_at, seq") == [

@@ -38,7 +38,7 @@ def max_running_by_log(admin: Admin) -> int:
     """Return the maximum number of jobs that ran at once, according to the log."""
     query = (
         "select max(running) from (select sum(case next_status when 'running' then 1 else -1 end)"
-        " over (order by ts, next_status) as running from ledger.job_event where seq > 1) as told"
+        " over (order by ts, next_status) as running from ledger.job_event where seq > 1) as observed"
     )
     (limit,) = admin.execute(query).fetchone() or (None,)
     assert isinstance(limit, int)

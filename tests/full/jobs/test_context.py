@@ -106,7 +106,7 @@ async def test_the_transaction_of_a_handler_cannot_read_or_write_another_org(job
             assert left in (("duly_worker", ""), ("duly_worker", None))
 
 
-@pytest.mark.parametrize("lose", ["cancel", "lapse"])
+@pytest.mark.parametrize("lose", ["cancel", "expire"])
 async def test_a_handler_whose_lease_is_lost_gets_no_transaction(jobs: JobActions, worker_dsn: str, lose: str) -> None:
     (job,) = jobs.enqueue()
     async with claimed_context(jobs, worker_dsn) as ctx:

@@ -110,7 +110,7 @@ class Story(RuleBasedStateMachine):
         self.model = ExpectedJobs()
         self.leases: list[Lease] = []  # every lease whose holder may still use it, lost ones too
 
-    # How it is told ---------------------------------------------------------------------------------------------------
+    # The reports of a story --------------------------------------------------------------------------------------
 
     def as_worker(self, act: Callable[[Connection], Awaitable[T]]) -> T:
         """Run one transaction of a worker."""
@@ -358,7 +358,7 @@ class Story(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.model.expired()) or self.is_seldom())
     @rule()
     def sweep(self) -> None:
-        """All that lapsed is taken from its holders, and nothing else."""
+        """Sweep: every expired lease is taken from its holder, and no other."""
         expired = self.model.expired()
         assert len(self.as_worker(repository.sweep_jobs)) == len(expired)
         for job in expired:
@@ -440,9 +440,9 @@ class Story(RuleBasedStateMachine):
         assert rows == {job.id: job.row() for job in self.model.jobs}
 
     def teardown(self) -> None:
-        """At the end the log leads to the rows and no law is broken; then all of it ends, for the next story."""
+        """At the end the log leads to the rows and every invariant holds; then all rows go, for the next story."""
         try:
-            if sys.exc_info()[0] is None:  # a story that broke has told enough
+            if sys.exc_info()[0] is None:  # a story that failed has reported already
                 self.check_log_gives_the_rows()
                 assert self.world.new_offences() == set()
         finally:

@@ -1,4 +1,4 @@
-"""A bucket is where the settings say; a store that refuses or is silent is told as what can be done about it."""
+"""A bucket is where the settings say; the error of a store that refuses or is silent says what to do."""
 
 import socket
 import time

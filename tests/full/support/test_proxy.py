@@ -93,7 +93,7 @@ def test_cut_after_write_reads_is_new_from_the_result_of_a_function(
 ) -> None:
     client.execute("create unique index on note (text)")
     client.execute(
-        "create function make(what text) returns table (is_new boolean, said text) language plpgsql as $$ begin"
+        "create function make(what text) returns table (is_new boolean, detail text) language plpgsql as $$ begin"
         " insert into note values (what) on conflict do nothing; return query select found, null::text; end $$"
     )
     client.execute("select * from make('there')")

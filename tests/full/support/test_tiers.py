@@ -78,8 +78,8 @@ def test_fast_test_over_a_second_of_cpu_fails_and_is_sent_to_full(lines: Sequenc
 
 
 def test_run_says_its_tier_first_then_how_many_tests(lines: Sequence[str]) -> None:
-    said = [line for line in lines if line.startswith("duly: ")]
-    assert said == ["duly: small tier; repeat this order; collecting tests", "duly: 18 tests"], "\n".join(lines)
+    printed = [line for line in lines if line.startswith("duly: ")]
+    assert printed == ["duly: small tier; repeat this order; collecting tests", "duly: 18 tests"], "\n".join(lines)
 
 
 def test_run_ends_with_its_ten_slowest_tests_and_their_cpu(lines: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ def main() -> None:
         case "wait":
             threading.Event().wait()
         case "fail":
-            raise ZeroDivisionError("as it was told to")
+            raise ZeroDivisionError("on request")
         case "talk":
             for nth in range(LINES):
                 print_line("line", nth, LONG)
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 class Pool(WorkerPool):
-    """Workers that do what they are told."""
+    """Workers that obey commands on standard input."""
 
     module = "tests.full.support.test_worker_pool"
 
@@ -37,7 +37,7 @@ class Pool(WorkerPool):
 def test_waiting_for_a_line_of_a_dead_worker_fails_at_once_with_its_output() -> None:
     with Pool("no database") as pool:
         pid = pool.start("fail")
-        with pytest.raises(AssertionError, match="ZeroDivisionError: as it was told to"):
+        with pytest.raises(AssertionError, match="ZeroDivisionError: on request"):
             pool.wait_for_line(pid, "never")
         assert pool.exit_status(pid) != 0
 

@@ -65,7 +65,7 @@ async def test_more_than_one_batch_of_other_updates_is_processed_while_one_waits
             others[nth % 5].send_text("/help")
         await env.wait(lambda: sum(len(each.texts()) for each in others) == sent_count)
         await env.wait(lambda: not env.telegram.waiting())
-    assert env.answers() == ["complete"]  # though it could not be said
+    assert env.answers() == ["complete"]  # though no reply could be sent
     assert env.booked() == ["9.99 EUR"]
 
 

@@ -147,7 +147,7 @@ def test_doctor_with_a_problem_exits_with_1(admin: Admin) -> None:
 
 
 def test_doctor_reports_an_unreachable_database_in_one_line_and_exits_with_69() -> None:
-    unreachable = "postgresql://somebody:hunter2@127.0.0.1:1/nowhere"
+    unreachable = "postgresql://user:hunter2@127.0.0.1:1/nowhere"
     answer = run(unreachable)
     assert (answer.returncode, answer.stderr) == (69, "")
     line, last = answer.stdout.splitlines()

@@ -10,9 +10,9 @@ __all__ = ["address", "metrics", "worker"]
 
 
 def test_a_connection_to_the_health_port_is_closed_at_its_time_limit(address: str) -> None:
-    with connect(address) as silent, connect(address) as busy, connect(address) as deaf:
+    with connect(address) as silent, connect(address) as busy, connect(address) as unread:
         began = time.monotonic()
-        deaf.sendall(b"GET /healthz HTTP/1.0\r\n")
+        unread.sendall(b"GET /healthz HTTP/1.0\r\n")
         busy.sendall(b"GET /healthz HTTP/1.0\r\nx: ")
         while not is_over(busy, 0.1):
             with suppress(OSError):  # it may end this very moment
@@ -21,4 +21,4 @@ def test_a_connection_to_the_health_port_is_closed_at_its_time_limit(address: st
             assert time.monotonic() - began < 2 * CONNECTION_SECONDS
         assert time.monotonic() - began > CONNECTION_SECONDS - 1
         assert is_over(silent, CONNECTION_SECONDS)
-        assert is_over(deaf, CONNECTION_SECONDS)
+        assert is_over(unread, CONNECTION_SECONDS)

@@ -220,18 +220,18 @@ async def test_a_suspended_and_resumed_worker_writes_nothing_after_losing_its_le
     shape: Shape, workers: str, admin: Admin
 ) -> None:
     add_rows(admin, shape, *["pause 1"] * 5)
-    with worker_process(workers, shape, SHORT_LEASE, WORKER_ID="worker-1") as zombie:
+    with worker_process(workers, shape, SHORT_LEASE, WORKER_ID="worker-1") as stalled:
         for _ in range(5):
-            assert zombie.line().startswith("pausing")
-        os.kill(zombie.pid, signal.SIGSTOP)
+            assert stalled.line().startswith("pausing")
+        os.kill(stalled.pid, signal.SIGSTOP)
         with worker_process(workers, shape, WORKER_ID="worker-1") as successor:
             wait_until(admin, lambda: all_ended(admin, shape), "taking over")
             before = (rows(admin, shape), sorted(settled_by(admin, shape)))
-            os.kill(zombie.pid, signal.SIGCONT)
-            zombie.wait_for_error("lease.lost")
-            assert zombie.finish(signal.SIGTERM) == 0
+            os.kill(stalled.pid, signal.SIGCONT)
+            stalled.wait_for_error("lease.lost")
+            assert stalled.finish(signal.SIGTERM) == 0
             assert successor.finish(signal.SIGTERM) == 0
-        refused = zombie.stderr_text().count("lease.lost")
+        refused = stalled.stderr_text().count("lease.lost")
     assert refused == 5
     assert (rows(admin, shape), sorted(settled_by(admin, shape))) == before
     assert {starts for _, _, starts in before[0]} == {2}
@@ -244,21 +244,21 @@ async def test_a_settle_in_progress_when_its_worker_was_suspended_is_refused_whe
     shape: Shape, workers: str, conformance_dsn: str, admin: Admin
 ) -> None:
     add_rows(admin, shape, *["pause 1"] * 5)
-    with worker_process(workers, shape, SHORT_LEASE) as zombie:
+    with worker_process(workers, shape, SHORT_LEASE) as stalled:
         with psycopg.connect(conformance_dsn) as blocker:
             for _ in range(5):
-                assert zombie.line().startswith("pausing")
+                assert stalled.line().startswith("pausing")
             blocker.execute(sql.SQL("select from {} for update").format(sql.Identifier(*shape.table.qualified_name)))
             wait_until_blocked(conformance_dsn)  # by now its handlers have ended, and their outcomes wait for the lock
-            os.kill(zombie.pid, signal.SIGSTOP)
+            os.kill(stalled.pid, signal.SIGSTOP)
             admin.execute(f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where {OF_WORKERS}".encode())
         with worker_process(workers, shape) as successor:
             wait_until(admin, lambda: all_ended(admin, shape), "taking over")
             before = (rows(admin, shape), settled_by(admin, shape))
-            os.kill(zombie.pid, signal.SIGCONT)
-            zombie.wait_for_error("its settle found another owner")
-            assert zombie.finish(signal.SIGTERM) == successor.finish(signal.SIGTERM) == 0
-    assert zombie.stderr_text().count("lease.lost") == 5
+            os.kill(stalled.pid, signal.SIGCONT)
+            stalled.wait_for_error("its settle found another owner")
+            assert stalled.finish(signal.SIGTERM) == successor.finish(signal.SIGTERM) == 0
+    assert stalled.stderr_text().count("lease.lost") == 5
     assert (rows(admin, shape), settled_by(admin, shape)) == before
 
 

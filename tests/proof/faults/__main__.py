@@ -72,7 +72,7 @@ def run(names: Sequence[str], seconds: float, seed: int, report: Callable[[str],
 
 
 def episode(name: str, seed: int, seconds: float, report: Callable[[str], None]) -> Outcome:
-    """One of them; a broken promise is told with the command that repeats it."""
+    """Run one episode; a violation is printed with the command that repeats it."""
     command = shlex.join(["./duly", "chaos", "--episode", name, "--seed", str(seed), "--seconds", f"{seconds:g}"])
     report(f"episode: {command}")
     try:

@@ -1,8 +1,8 @@
 """What must be true when the dust has settled, whatever was done; the numbers are those of docs/verify.md.
 
 by the database          every invariant of `duly verify`, on the schema that its contracts ask for
-by the journals          nothing that a client was told is lost, nothing was done twice, nothing was made that nobody
-                         asked for (V20, V15, V21)
+by the journals          nothing that was acknowledged is lost, nothing was done twice, nothing was made
+                         without a request (V20, V15, V21)
 by the receiver          everything was sent and arrived, and came again no oftener than the log knows (V13, V14)
 by the logs of before    nothing in a log has changed or gone (V23)
 by the server            no transaction is left open, nothing waits for a lock (V24)
@@ -110,7 +110,7 @@ def violated_invariants(harness: Harness) -> Iterator[str]:
 
 
 def contradicted_answers(harness: Harness) -> Iterator[str]:
-    """What clients were told, and is not so."""
+    """Yield answers that clients got and that are not true."""
     entries = harness.journal()
     harness.counts["answers"] = len(entries)
     unanswered = Counter(each["what"] for each in entries if each["kind"] == "unanswered")
@@ -129,7 +129,7 @@ def contradicted_answers(harness: Harness) -> Iterator[str]:
         existing = set(harness.query(statement))
         harness.counts[f"acknowledged {kind}s"] = len(acked)
         yield from (f"lost: {kind} {each}" for each in sorted(acked - existing))
-    yield from (f"told wrongly: {each['what']}" for each in entries if each["kind"] == "broken")
+    yield from (f"wrong answer: {each['what']}" for each in entries if each["kind"] == "broken")
     yield from duplicate_sessions(harness, unanswered["capture"])
     yield from wrong_outcomes(harness, entries)
     yield from wrong_answers(harness, entries)
@@ -138,7 +138,7 @@ def contradicted_answers(harness: Harness) -> Iterator[str]:
 
 
 def created_twice(entries: list[dict[str, Any]]) -> Iterator[str]:
-    """What more than one request was told to have made: a job of a key, a post, the answer of a run."""
+    """Yield what more than one request is answered to have created: a job of a key, a post, the answer of a run."""
     of = {"job": "key", "post": "id", "answer": "run"}
     made = Counter((each["kind"], each[of[each["kind"]]]) for each in entries if each["kind"] in of and each["created"])
     yield from (f"{kind} {key} was new to {several} requests" for (kind, key), several in made.items() if several > 1)
@@ -212,7 +212,7 @@ def wrong_answers(harness: Harness, entries: list[dict[str, Any]]) -> Iterator[s
 
 
 def wrong_deliveries(harness: Harness) -> Iterator[str]:
-    """Messages that are not sent, that are said to be and never came, that came oftener than tried, or of no row."""
+    """Yield messages that are unsent, `sent` without arriving, arrived oftener than tried, or of no row."""
     known = set[str]()
     came = Counter(harness.receiver.ids())
     harness.counts["messages received"] = sum(came.values())
@@ -259,4 +259,4 @@ def untested_kinds(harness: Harness) -> Iterator[str]:
     """Yield operations that were never requested, and so not tested."""
     for kind in ("jobs", "posts", "captures", "answers"):
         if not harness.counts[f"acknowledged {kind}"]:
-            yield f"no client was told of any {kind}, so nothing was shown of them"
+            yield f"no client got an answer about a {kind}, so none was tested"

@@ -1,8 +1,8 @@
-"""Clients: ask for things in every domain, ask again when they got no answer, and write down what they were told.
+"""Clients: send requests in every domain, repeat those without an answer, and record every answer.
 
     python -m tests.proof.faults.clients <dsn> <directory> <seed>
 
-What a client was told stands in its journal, one line of JSON an answer: what it was not told it does not know. So do
+A client's journal has one line of JSON per answer; a client knows nothing else. So do
 the keys it is about to ask with: a row with any other key was made by no request.
 Whatever comes between, a client asks again with the same key until it is answered; so a journal is what must be true.
 
@@ -73,7 +73,7 @@ class Client:
         self.storms: set[asyncio.Task[None]] = set()
 
     def note(self, kind: str, **fields: object) -> None:
-        """What we were told, for good."""
+        """Write an answer to the journal, durably."""
         os.write(self.journal, (json.dumps({"kind": kind, **fields}, default=str) + "\n").encode())
 
     async def until_answered(self, what: str, request_once: Callable[[], Awaitable[Any]]) -> Any:
@@ -259,7 +259,7 @@ class Client:
             await pause(every * self.tuning * self.chance.uniform(0.2, 1.8))
 
     async def run(self) -> None:
-        """Everything at once, until we are told to stop; what is asked then is still answered."""
+        """Send every kind of request until stopped; a request that was sent is still answered."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.stop)
         asyncio.get_running_loop().add_reader(0, self.read_command)
         os.write(1, b"ready\n")

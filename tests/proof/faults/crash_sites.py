@@ -18,7 +18,7 @@ from tests.support.processes import has_ended
 
 BUSY_SECONDS = 0.5  # by then a worker holds something; one that did not is followed by another that gets longer
 MAX_BUSY_SECONDS = 3.0
-AGAIN_SECONDS = 0.1  # a worker that is told twice releases what it holds
+AGAIN_SECONDS = 0.1  # a second signal makes a worker release its rows
 DUE_SECONDS = 4.0  # so long a worker that met nothing waits until more is due
 PILE_SECONDS = 120.0
 PILE = 20
@@ -47,7 +47,7 @@ UNREACHABLE: Mapping[CrashSite, str] = {
         for point in ("before_send", "after_send")
     },
     **{
-        CrashSite(work, point): "what lapses is taken over by the next holder, not swept"
+        CrashSite(work, point): "an expired row is claimed by the next holder, not swept"
         for work in ("ingest", "scheduler")
         for point in ("before_sweep", "after_sweep", "after_sweep_commit")
     },
@@ -77,7 +77,7 @@ select least(
 
 @dataclass
 class DoomedWorker:
-    """A worker that is to die at a place, how long it may be busy before it is told to go, and when it will be."""
+    """A worker that is to die at a crash point, and when it is asked to stop if it does not reach it."""
 
     site: CrashSite
     pid: int

@@ -77,8 +77,10 @@ def check_promises(harness: Harness) -> list[str]:
     harness.calm_down()
     tap_concurrently(harness)
     found = [*harness.wait_until_settled(), *violations(harness)]
-    of_zombies = harness.counts["refused writes of zombies"] + harness.counts["losses that zombies noticed"]
-    harness.counts["leases lost by others"] = len(harness.losses()) - of_zombies
+    of_stalled = (
+        harness.counts["refused writes of stalled workers"] + harness.counts["losses that stalled workers noticed"]
+    )
+    harness.counts["leases lost by others"] = len(harness.losses()) - of_stalled
     harness.counts["workers refused for want of the schema"] = harness.count_schema_refusals()
     harness.counts["poolers that died by themselves"] = harness.pooler_deaths()
     return found
@@ -191,16 +193,16 @@ def with_a_full_disk(harness: Harness, seconds: float) -> None:
         harness.pause(2.0 + 4 * step.rest)
         ballast.unlink()
         harness.server.ensure()
-        harness.log_step("room again")
+        harness.log_step("disk space again")
         harness.counts["disks filled"] += 1
-        harness.counts["writes refused for want of room"] = harness.count_disk_full_errors()
+        harness.counts["writes refused by a full disk"] = harness.count_disk_full_errors()
         harness.pause(2.0)
         harness.fill_up()
-    assert harness.counts["writes refused for want of room"], "the disk was full, and no write was refused"
+    assert harness.counts["writes refused by a full disk"], "the disk was full, and no write was refused"
 
 
 def fill(ballast: Path) -> None:
-    """Write until there is no room."""
+    """Write until the disk is full."""
     block = bytes(1024 * 1024)
     with ballast.open("wb", buffering=0) as file:
         for size in (block, block[:4096]):

@@ -32,7 +32,7 @@ from tests.support.processes import has_ended, wait_until_ended
 
 PAST_THE_LEASE = LEASE_SECONDS + 0.8
 SPRUNG_SECONDS = 10.0
-NOTICED_SECONDS = 1.5  # by then a zombie has written, or looked
+NOTICED_SECONDS = 1.5  # by then a stalled worker has tried to write, or has renewed
 LISTENER = "duly listener"
 LISTENING_SECONDS = 5.0
 CONNECTED = """
@@ -91,26 +91,26 @@ def draw_sites(chance: random.Random) -> Mapping[str, Any]:
 
 
 def stop_past_the_lease(harness: Harness, several: int = 3) -> None:
-    """SIGSTOP until others have taken over, then SIGCONT: the zombies write, and are refused."""
+    """SIGSTOP until others have taken over, then SIGCONT: the stalled workers write, and are refused."""
     chosen = harness.chance.sample(running := harness.running(), min(several, len(running)))
     for _, pid in chosen:
         os.kill(pid, signal.SIGSTOP)
     for _ in chosen:
         harness.start_worker()
     harness.pause(PAST_THE_LEASE)
-    zombies = {pid for _, pid in chosen}
-    before = len(lost := [loss for loss in harness.losses() if loss.pid in zombies])
-    for pid in zombies:
+    stalled = {pid for _, pid in chosen}
+    before = len(lost := [loss for loss in harness.losses() if loss.pid in stalled])
+    for pid in stalled:
         os.kill(pid, signal.SIGCONT)
     deadline = time.monotonic() + NOTICED_SECONDS
-    while time.monotonic() < deadline and {loss.pid for loss in lost[before:]} != zombies:
+    while time.monotonic() < deadline and {loss.pid for loss in lost[before:]} != stalled:
         harness.pause(0.05)
-        lost = [loss for loss in harness.losses() if loss.pid in zombies]
+        lost = [loss for loss in harness.losses() if loss.pid in stalled]
     for pool, pid in chosen:
         pool.kill(pid)
     harness.counts["workers stopped past their lease"] += len(chosen)
-    harness.counts["refused writes of zombies"] += sum(loss.is_refusal for loss in lost[before:])
-    harness.counts["losses that zombies noticed"] += sum(not loss.is_refusal for loss in lost[before:])
+    harness.counts["refused writes of stalled workers"] += sum(loss.is_refusal for loss in lost[before:])
+    harness.counts["losses that stalled workers noticed"] += sum(not loss.is_refusal for loss in lost[before:])
 
 
 def terminate_workers(harness: Harness) -> None:
@@ -129,7 +129,7 @@ def terminate_workers(harness: Harness) -> None:
         harness.pause(0.05)
     for pool, pid in terminated:
         pool.kill(pid)
-    harness.counts["workers told to go"] += len(terminated)
+    harness.counts["workers asked to stop"] += len(terminated)
 
 
 # The server -----------------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def hold_a_snapshot(harness: Harness) -> Callable[[], int | None]:
 
 
 def let_the_clock_jump(harness: Harness) -> None:
-    """Six hours pass in a moment: every lease lapses in its holder's hands, and every post is due."""
+    """Move the clock by six hours: every lease expires while it is held, and every post is due."""
     harness.pass_time(SIX_HOURS + 60)
     harness.counts["clock jumps"] += 1
 

@@ -311,7 +311,7 @@ class Harness:
         return [int(client.line().split()[1]) for client in self.clients]
 
     def journal(self) -> list[dict[str, Any]]:
-        """What clients were told, all of them."""
+        """Return the answers that all clients got."""
         lines = [line for file in self.directory.glob("journal-*") for line in file.read_text().splitlines()]
         return [json.loads(line) for line in lines if line.endswith("}")]
 
@@ -366,7 +366,7 @@ class Harness:
             pool.exit_status(pid)
 
     def record_logs(self) -> None:
-        """Keep what the logs say now: it must be said for ever. A server that is away or has no room is left alone."""
+        """Keep the rows of the logs: they must stay for ever. A server that is down or full is skipped."""
         self.recorded_at = time.monotonic()
         with suppress(psycopg.OperationalError), psycopg.connect(self.dsn, autocommit=True) as connection:
             for source, columns in LOGS.items():
@@ -386,7 +386,7 @@ class Harness:
         return sum(len(pool.logged(ABSENT)) for pool in self.all_pools)
 
     def count_disk_full_errors(self) -> int:
-        """How often the server said that its disk is full."""
+        """Count how often the server reported a full disk."""
         log = self.server.plan.log
         return sum(DISK_FULL in line for line in log.read_text(errors="replace").splitlines()) if log.exists() else 0
 

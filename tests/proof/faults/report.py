@@ -29,7 +29,7 @@ LOST_COMMITS = tuple(f"commits of {wire_name} whose answer was lost" for wire_na
 
 @dataclass(frozen=True)
 class Counted:
-    """How a fault is counted: what must be more than nothing, or it never came; and what is told beside."""
+    """How a fault is counted: what must be above 0, or the fault had no effect; and what is reported beside it."""
 
     decisive: Sequence[str]
     beside: Sequence[str] = ()
@@ -44,10 +44,11 @@ SURVIVED: Mapping[str, Counted] = {  # every kind of fault there is to be
     "kill -9 at random": Counted(["workers killed", "clients killed"]),
     "kill -9 at crash points": Counted(["crash points met"], ["crash points armed"]),
     "SIGSTOP past the lease, then SIGCONT": Counted(
-        ["workers stopped past their lease", "refused writes of zombies"], ["losses that zombies noticed"]
+        ["workers stopped past their lease", "refused writes of stalled workers"],
+        ["losses that stalled workers noticed"],
     ),
     "one WORKER_ID for all": Counted(["workers born"]),
-    "SIGTERM storm": Counted(["workers told to go"]),
+    "SIGTERM storm": Counted(["workers asked to stop"]),
     "postmaster kill -9": Counted(["postmaster kills"]),
     "immediate stop of the server": Counted(["immediate stops"]),
     "backends terminated, the listener's too": Counted(["backends ended", "listeners ended"]),
@@ -62,7 +63,7 @@ SURVIVED: Mapping[str, Counted] = {  # every kind of fault there is to be
     "handlers that eat memory": Counted(["handlers: memory"]),
     "handlers that exit": Counted(["handlers: exit"]),
     "handlers that never end": Counted(["handlers: loop"]),
-    "disk full": Counted(["disks filled", "writes refused for want of room"]),
+    "disk full": Counted(["disks filled", "writes refused by a full disk"]),
     "a snapshot held": Counted(["seconds under a held snapshot"]),
     "migration down and up under load": Counted(
         ["migrations under load", "workers refused for want of the schema"], ["unanswered for want of the schema"]
@@ -158,7 +159,7 @@ def render_page(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: 
         "# Faults survived",
         "",
         f"{minutes:.0f} minutes of faults in {len(outcomes)} episodes, each in a world of its own: a durable server, "
-        "workers over every kind of work under one name, clients that note what they were told, and a receiver that "
+        "workers over every work type under one name, clients that record their answers, and a receiver that "
         f"notes what came. After each every promise was held against it: **{len(broken)} violations**.",
         "",
         *(f"- {name}: {value}" for name, value in about.items()),
@@ -186,13 +187,14 @@ def render_page(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: 
         "Faults that never came: " + (", ".join(never_occurred(totals)) or "none") + ".",
         "",
         "Handlers that misbehave are among the jobs of every episode; what was recorded of them is counted. A refused "
-        "write of a zombie is a settle of a worker that was stopped, after it went on; what its keeper noticed first "
+        "write of a stalled worker is a settle of a worker that was stopped, after it went on; what its heartbeat "
+        "noticed first "
         "is counted apart, and what other workers lost, to a jump of the clock or a cut wire, is `leases lost by "
         "others`. "
         "`unanswered` counts how often a client had to ask again because no answer came. A capture has no key to be "
         "asked again with: one whose answer was lost is asked for anew, and `captures whose answer was lost` are "
         "there beside the acknowledged ones, no more than requests without an answer. "
-        "Messages that came twice did so under their own id, and no oftener than the log tells of tries.",
+        "Messages that came twice did so under their own id, and no oftener than the log has attempts.",
     ]
     if broken:
         lines += ["", "## Violations", "", *(f"- {each}" for each in broken[:50])]

@@ -14,7 +14,7 @@ from tests.proof.faults.test_faults import REACH_SECONDS, guarantees_kept, lost_
 __all__ = ["seed"]
 
 KILLS = 40
-ZOMBIES, MAX_ZOMBIES = 6, 60
+STALLED, MAX_STALLED = 6, 60
 STOPPED = "workers stopped past their lease"
 LOST_COMMITS = 15
 
@@ -24,14 +24,14 @@ pytestmark = pytest.mark.timeout(600)
 def test_guarantees_hold_under_kills_suspensions_server_crashes_and_lost_answers(seed: int) -> None:
     with guarantees_kept(seed, Shape(workers=8)) as harness:
         kill_workers(harness, KILLS)
-        while not harness.counts["refused writes of zombies"] and harness.counts[STOPPED] < MAX_ZOMBIES:
-            stop_past_the_lease(harness, ZOMBIES)  # who had nothing to write is refused nothing: others are stopped
+        while not harness.counts["refused writes of stalled workers"] and harness.counts[STOPPED] < MAX_STALLED:
+            stop_past_the_lease(harness, STALLED)  # who had nothing to write is refused nothing: others are stopped
             harness.fill_up()
         kill_postmaster(harness)
         while lost_commits(harness) < LOST_COMMITS:
             cut_commits(harness)
     assert harness.counts["workers killed"] >= KILLS
-    assert harness.counts["refused writes of zombies"] > 0, "no zombie tried to write, so nothing was shown"
+    assert harness.counts["refused writes of stalled workers"] > 0, "no stalled worker tried to write"
 
 
 def test_guarantees_hold_when_a_worker_dies_at_one_crash_point_of_every_work_type(seed: int) -> None:

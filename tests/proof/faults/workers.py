@@ -32,7 +32,7 @@ TUNING = Tuning(
     sweep_seconds=0.2,
     slots=12,
     batch=100,
-    max_starts=200,  # on a busy machine a lease this short lapses often in good hands
+    max_starts=200,  # on a busy machine a lease this short expires often though its worker is alive
 )
 SOON = Backoff(base_seconds=0.05, cap_seconds=0.3)
 

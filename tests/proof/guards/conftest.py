@@ -1,4 +1,4 @@
-"""A database with a row in every table, for every attack of a process: each is rolled back; and such as laws have."""
+"""A database with a row in every table, for every attack of a process: each is rolled back."""
 
 from collections.abc import Generator
 from pathlib import Path

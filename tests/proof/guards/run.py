@@ -2,7 +2,7 @@
 
     --list           print the list of guards, and remove none
     --only PATTERN   those whose name matches this regular expression
-    --json           a list of objects on standard output; what goes on is told on standard error
+    --json           a list of objects on standard output; progress goes to standard error
     --report FILE    write the page of figures
     --resume FILE    note there what is done, and do nothing twice
     --jobs N         so many copies of the checkout at once
@@ -100,7 +100,7 @@ def git(*argv: str) -> str:
 
 
 class Results:
-    """What was removed so far, told as it comes, and kept in a file if there is one."""
+    """The results so far, printed as they come, and kept in a file if one is given."""
 
     def __init__(self, file: str | None, quiet: bool) -> None:
         self.file = Path(file) if file else None

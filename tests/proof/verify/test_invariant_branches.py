@@ -1,4 +1,4 @@
-"""Every arm of every law is needed: switched off, some violation of that law is no longer found."""
+"""Every branch of every invariant is needed: without it, some violation of the invariant is no longer found."""
 
 from collections.abc import Generator, Sequence
 from typing import Any
@@ -47,7 +47,7 @@ def test_every_branch_of_the_visibility_check_finds_a_login_that_misses_rows(adm
 
 
 def needless_branches(connection: AdminConnection, invariant_name: str, violations: Sequence[str]) -> list[str]:
-    """Arms of a law without which each of these violations is still found, as it is with all of them."""
+    """Return the branches of an invariant without which each of these violations is still found."""
     invariant, branches = BRANCHES[invariant_name]
     needless = list(branches)
     for violation in violations:
@@ -59,7 +59,7 @@ def needless_branches(connection: AdminConnection, invariant_name: str, violatio
 
 
 def finds(connection: AdminConnection, invariant: Invariant, statement: str) -> bool:
-    """Does a statement of this law find an offender?"""
+    """Does a statement of this invariant find an offender?"""
     query = render_statement(Invariant(invariant.name, invariant.description, statement, invariant.contract), SCHEMAS)
     return connection.execute(query.encode()).fetchone() is not None
 

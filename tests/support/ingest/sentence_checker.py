@@ -79,12 +79,12 @@ CLAIMS = (
 def find_faults(before: Sequence[Seen], after: Sequence[Seen], sentences: Sequence[str], language: str) -> list[str]:
     """Return what is wrong with the sentences about the change from one day to the next."""
     if len({*sentences}) < len(sentences):
-        return [f"one sentence is told twice: {sentences}"]
+        return [f"a sentence appears twice: {sentences}"]
     if any(not any(readings(before, after, each, language)) for each in sentences):
         return [f"untrue: {each}" for each in sentences if not any(readings(before, after, each, language))]
     if is_explained(before, after, [*sentences], language, [*before], [*after]):
         return []
-    return [f"{before} -> {after} is not what is told: {sentences}"]
+    return [f"{before} -> {after} is not what the sentences say: {sentences}"]
 
 
 def is_explained(
@@ -187,9 +187,9 @@ def described_by(one: Seen, other: Seen, name: str, value: str) -> set[str]:
         if bare(value) == bare(other.title) != bare(one.title):
             return {"who", "what", "title"}
         return {"what"} if bare(value) == bare(other.what) != bare(one.what) else set()
-    told = {"cancelled": "mark", "not cancelled": "mark", "customer": "who", "no customer": "who"}
-    told |= {"address": "place", "no address": "place"}
-    return {told.get(name, "time")} if is_true[name] else set()
+    parts = {"cancelled": "mark", "not cancelled": "mark", "customer": "who", "no customer": "who"}
+    parts |= {"address": "place", "no address": "place"}
+    return {parts.get(name, "time")} if is_true[name] else set()
 
 
 def location_key(line: Seen) -> tuple[str, ...]:

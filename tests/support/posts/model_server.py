@@ -18,7 +18,7 @@ def completion(content: object, **message: object) -> bytes:
             "id": "chatcmpl-1",
             "object": "chat.completion",
             "created": 1,
-            "model": "said-otherwise",
+            "model": "another-model",
             "choices": [{"index": 0, "finish_reason": "stop", "message": reply}],
         }
     ).encode()

@@ -49,7 +49,7 @@ events as (
     from known, jsonb_array_elements(shifts) with ordinality as s (shift, nth)
     returning event_id, source_session_id
 ),
-told as (select source_session_id, jsonb_agg(event_id) as event_ids from events group by source_session_id)
+notified as (select source_session_id, jsonb_agg(event_id) as event_ids from events group by source_session_id)
 insert into schedule_ingest.schedule_notification (
     notification_id, user_id, schedule_date, source_session_id, status, notification_type, message, event_ids, created_at,
     sent_at
@@ -57,7 +57,7 @@ insert into schedule_ingest.schedule_notification (
 select
     k.session_id, k.user_id, k.day, k.session_id, 'sent', 'summary', 'changes on ' || k.day, t.event_ids, k.at, k.at
 from known as k
-join told as t on t.source_session_id = k.session_id;
+join notified as t on t.source_session_id = k.session_id;
 
 -- name: vacuum
 -- As tables that have stood for a while: their statistics are known and their pages are marked.

@@ -88,7 +88,7 @@ select exists (select from posts.posts where status = 'PENDING' and release_time
     or exists (select from posts.posts where status = 'PROCESSING');
 
 -- name: get_release
--- How the posts that were due from `first` on were released, and that each was: read, told of and logged, once.
+-- How the posts that were due from `first` on were released, and that each was: read, notified and logged, once.
 with released as (
     select id, ai, released_at, date_part('epoch', released_at - release_time) as lag
     from posts.posts

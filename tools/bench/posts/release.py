@@ -113,4 +113,4 @@ def check(text: Mapping[str, Any], posts: int) -> None:
     """Check that every post was released, analysed, announced and logged once."""
     counted = {name: text[name] for name in ("posts", "readings", "notices", "transitions")}
     if counted != {"posts": posts, "readings": posts, "notices": posts, "transitions": TRANSITIONS * posts}:
-        raise RuntimeError(f"of {posts} posts not every one was released, read, told of and logged once: {counted}")
+        raise RuntimeError(f"of {posts} posts not every one was released, read, notified and logged once: {counted}")

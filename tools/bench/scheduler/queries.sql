@@ -56,7 +56,7 @@ where job_id in (select id from due);
 update scheduler.job_runs set remind_at = duly.now() where status = 'pending' and remind_at is not null;
 
 -- name: add_messages
--- Messages that are due, each for somebody else.
+-- Messages that are due, each to another recipient.
 insert into duly.outbox (channel, recipient, kind, payload)
 select 'bench', 'user' || n, 'bench.word', jsonb_build_object('text', 'something to say', 'n', n)
 from generate_series(1, %(messages)s) as n;
@@ -87,7 +87,7 @@ limit 100;
 -- A bare program ---------------------------------------------------------------------------------------------------------
 
 -- name: bare_claim
--- Some messages become ours: what anybody would write.
+-- Some messages become ours: the plain statement.
 update duly.outbox set status = 'sending', lease_owner = 'bare', starts = starts + 1, called_at = clock_timestamp(),
     lease_expires_at = clock_timestamp() + interval '1 minute'
 where id in (

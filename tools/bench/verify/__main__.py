@@ -7,7 +7,7 @@ from tools.bench.verify.server import open_server
 
 BENCH = Bench(
     prog="duly bench verify",
-    description="Every law over the histories of all domains.",
+    description="Every invariant over the histories of all domains.",
     sizes=Sizes,
     scenarios=SCENARIOS,
     choices=CHOICES,

@@ -33,7 +33,8 @@ def check_all(server: VerifyServer, variant: str, sizes: Sizes) -> Figures:  # n
         offences = check(connection, SCHEMAS, on_progress=lambda _: times.append(time.monotonic()))
         used = server.cpu_seconds_since(server_cpu)
     assert offences == [], offences
-    each = {law.name: later - before for law, (before, later) in zip(INVARIANTS, pairwise(times), strict=True)}
+    seconds = (later - before for before, later in pairwise(times))
+    each = dict(zip((invariant.name for invariant in INVARIANTS), seconds, strict=True))
     server.log("slowest: " + ", ".join(f"{name} {took:.1f} s" for name, took in slowest_first(each)[:10]))
     whole = times[-1] - times[0]
     return {
@@ -46,10 +47,10 @@ def check_all(server: VerifyServer, variant: str, sizes: Sizes) -> Figures:  # n
 
 def slowest_first(each: dict[str, float]) -> list[tuple[str, float]]:
     """Sort by time, the slowest first."""
-    return sorted(each.items(), key=lambda law: -law[1])
+    return sorted(each.items(), key=lambda entry: -entry[1])
 
 
 SCENARIOS: dict[str, Scenario[VerifyServer, Sizes]] = {
-    "check": Scenario("check", "every law over all events", check_all, VARIANTS),
+    "check": Scenario("check", "every invariant over all events", check_all, VARIANTS),
 }
 CHOICES = {"check": ("check",)}

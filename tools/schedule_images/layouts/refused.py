@@ -80,7 +80,7 @@ def draw_ambiguous_date(rng: random.Random, font: Font) -> Drawing:
     first, second = rng.sample(range(1, 13), 2)
     written = rng.choice(("{:02d}/{:02d}/{}", "{}/{}/{}")).format(first, second, date(2026, 1, 1).year)
     y = draw_heading(scene, written)
-    return draw_day(scene, y, "day and month cannot be told apart")
+    return draw_day(scene, y, "day and month are ambiguous")
 
 
 def draw_no_date(rng: random.Random, font: Font) -> Drawing:

@@ -6,7 +6,7 @@ LANGUAGES = ("en", "sv", "zh")
 
 TEXTS: Mapping[str, Mapping[str, str]] = {
     "released": {
-        "en": "Your post is out: everybody can see it now.",
+        "en": "Your post is out: everyone can see it now.",
         "sv": "Ditt inlägg är ute: alla kan se det nu.",
         "zh": "您的帖子已发布，大家现在都能看到。",  # noqa: RUF001 (a Chinese comma)
     },

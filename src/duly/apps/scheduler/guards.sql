@@ -92,7 +92,7 @@ begin
         new.revision := old.revision;
         new.moved_from := null;
         if new.status not in ('pending', 'sent', 'snoozed') and new.remind_at is not null then
-            raise exception 'run % is % and nobody is reminded of it', old.id, old.status using errcode = 'DU001';
+            raise exception 'run % is % and gets no reminder', old.id, old.status using errcode = 'DU001';
         end if;
         new.sent_at := old.sent_at;
     elsif new."status" is distinct from old."status" and not (case old."status"::text

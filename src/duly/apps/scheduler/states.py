@@ -48,7 +48,7 @@ RUN_MACHINE = StateMachine(
     at_insert=("new.sent_at := null;",),
     at_stay=(
         "if new.status not in ('pending', 'sent', 'snoozed') and new.remind_at is not null then",
-        "    raise exception 'run % is % and nobody is reminded of it', old.id, old.status using errcode = 'DU001';",
+        "    raise exception 'run % is % and gets no reminder', old.id, old.status using errcode = 'DU001';",
         "end if;",
         "new.sent_at := old.sent_at;",
     ),

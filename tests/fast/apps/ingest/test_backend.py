@@ -106,7 +106,7 @@ class Site:
         return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
 
     def environment(self, **settings: str) -> dict[str, str]:
-        """What a worker is told of this place."""
+        """Return the environment of a worker on this site."""
         return plain_environment(
             DATABASE_URL=self.worker_dsn,
             FIXTURE_PAYLOAD_PATH=str(self.fixture),

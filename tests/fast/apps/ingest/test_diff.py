@@ -116,7 +116,7 @@ def test_events_do_not_depend_on_the_order_of_shifts() -> None:
     assert diff(some, more) == diff(tuple(reversed(some)), tuple(reversed(more)))
 
 
-# What is told ---------------------------------------------------------------------------------------------------------
+# The sentences --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

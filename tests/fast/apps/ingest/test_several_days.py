@@ -254,7 +254,7 @@ async def test_where_a_backend_owns_the_sessions_several_days_are_refused(captur
         assert (await work.read(CaptureInput(UUID(int=1), ANNA), None)).further_days
 
 
-# What is told of them -------------------------------------------------------------------------------------------------
+# Their notifications --------------------------------------------------------------------------------------------------
 
 RESULT: Mapping[str, Any] = {
     "outcome": "changed",

@@ -316,7 +316,7 @@ async def test_shifts_that_the_first_canonicalizer_merged_are_notified_when_one_
     captures.verify()
 
 
-# What people are told -------------------------------------------------------------------------------------------------
+# Notifications --------------------------------------------------------------------------------------------------------
 
 
 async def test_notification_is_in_the_language_of_its_user(captures: CaptureActions) -> None:

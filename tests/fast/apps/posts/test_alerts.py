@@ -1,4 +1,4 @@
-"""A promise that is broken is told of once, and again when it is kept and broken anew, however many workers look."""
+"""A missed SLO alerts once, and again after it was met and missed anew, however many workers check."""
 
 import asyncio
 from typing import Any
@@ -145,7 +145,7 @@ async def test_a_breach_whose_transaction_fails_is_reported_by_the_next_check(
     assert await check_alerts(worker) == 1
 
 
-@pytest.mark.breaks_invariants  # a post is made to be stuck, which the laws do not allow
+@pytest.mark.breaks_invariants  # a post is made to be stuck, which violates invariants
 async def test_late_and_stuck_posts_are_reported(posts: PostActions, worker: Connection) -> None:
     posts.create_due("anna", "bo")
     posts.advance_clock(HOURS)

@@ -34,13 +34,13 @@ def model() -> Generator[ModelServer, None, None]:
 @pytest.fixture
 async def analyzer(model: ModelServer) -> AsyncGenerator[LanguageModelAnalyzer, None]:
     """Who asks it."""
-    asking = LanguageModelAnalyzer("small-eyes", key="sk-secret", base_url=model.url, seconds=SECONDS)
+    asking = LanguageModelAnalyzer("small-model", key="sk-secret", base_url=model.url, seconds=SECONDS)
     yield asking
     await asking.close()
 
 
 async def failure_of(analyzer: LanguageModelAnalyzer, caption: str = "What a wonderful day!") -> ReadingFailed:
-    """What went wrong; rules have said what they can, and no word of the server's is repeated."""
+    """Return the error of a reading that fell back to rules; it repeats no word of the server's."""
     with pytest.raises(ReadingFailed) as problem:
         await analyzer.read(caption, None)
     assert problem.value.reading
@@ -55,11 +55,11 @@ async def failure_of(analyzer: LanguageModelAnalyzer, caption: str = "What a won
 
 async def test_reading_names_its_provider_and_model(analyzer: LanguageModelAnalyzer, model: ModelServer) -> None:
     reading = await analyzer.read("Stilla vatten", None)
-    assert reading.document() == {**CALM, "provider": "openai", "version": "small-eyes"}
+    assert reading.document() == {**CALM, "provider": "openai", "version": "small-model"}
     (asked,) = model.asked
     assert asked.path == "/v1/chat/completions"
     assert asked.headers["authorization"] == "Bearer sk-secret"
-    assert asked.body["model"] == "small-eyes"
+    assert asked.body["model"] == "small-model"
     assert "tools" not in asked.body
     schema = asked.body["response_format"]["json_schema"]
     assert schema["strict"] is True
@@ -164,7 +164,7 @@ async def test_long_retry_after_is_not_waited_for(
 
 
 async def test_a_missing_server_is_unreachable() -> None:
-    analyzer = LanguageModelAnalyzer("small-eyes", base_url="http://127.0.0.1:9/v1", seconds=SECONDS)
+    analyzer = LanguageModelAnalyzer("small-model", base_url="http://127.0.0.1:9/v1", seconds=SECONDS)
     assert (await failure_of(analyzer)).code == "AI_UNREACHABLE"
     await analyzer.close()
 

@@ -45,7 +45,7 @@ async def until_released(posts: PostActions) -> None:
 
 
 async def release_all(posts: PostActions, dsn: str, work: PostWork) -> None:
-    """Have a worker release every post; no law is broken."""
+    """Have a worker release every post; every invariant holds."""
     async with working(dsn, work):
         await until_released(posts)
     posts.verify()
@@ -258,10 +258,10 @@ async def test_imported_document_may_have_a_remote_image_or_none(
 
 async def test_authors_are_notified_once_in_their_language_by_telegram_if_linked(posts: PostActions, dsn: str) -> None:
     expected_texts = {
-        "anna": "Your post is out: everybody can see it now.",
+        "anna": "Your post is out: everyone can see it now.",
         "bo": "Ditt inlägg är ute: alla kan se det nu.",
         "chen": "您的帖子已发布，大家现在都能看到。",  # noqa: RUF001
-        "dieter": "Your post is out: everybody can see it now.",
+        "dieter": "Your post is out: everyone can see it now.",
     }
     for uid in expected_texts:
         posts.add_user(uid)

@@ -1,4 +1,4 @@
-"""What the door lets in survives jsonb with its digest."""
+"""A payload that is accepted keeps its digest through jsonb."""
 
 from typing import Any
 

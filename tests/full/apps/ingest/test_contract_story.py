@@ -22,7 +22,7 @@ from tests.support.backends import PLAIN_WITH_POINTER
 from tests.support.processes import PYTHON, Program, plain_environment
 from tests.support.psql import PsqlRefused, psql
 
-NOWHERE = "postgresql://nobody@127.0.0.1:1/none_test"
+NOWHERE = "postgresql://user@127.0.0.1:1/none_test"
 MAIN = (*PYTHON, str(ROOT / "main.py"))
 WORKER = (*PYTHON, "-m", "duly", "worker", "--only", "ingest", "--once")
 SESSION = "insert into schedule_ingest.capture_session (user_id) values (42) returning id"

@@ -118,7 +118,7 @@ def check_days(captures: CaptureActions) -> None:
 
 
 def check_messages(captures: CaptureActions) -> None:
-    """Every event is told in one message, and every message is of events that there are."""
+    """Every event is in one notification, and every notification is of existing events."""
     event_ids = captures.values(
         "select jsonb_array_elements_text(event_ids) from schedule_ingest.schedule_notification"
     )
@@ -136,7 +136,7 @@ def check_messages(captures: CaptureActions) -> None:
 def test_a_poison_session_is_started_five_times_and_fails_no_other(
     mode: ReadingMode, captures: CaptureActions, dsn: str
 ) -> None:
-    """Nor do those fail that were in the same hands every time: they were started as often as it was."""
+    """Sessions that were claimed together with it every time are done, too, though they were started as often."""
     neighbours = users(ReadingMode.PAUSE, 12)
     poison = mode * 1000
     create_sessions(captures, [*neighbours[:6], poison, *neighbours[6:]])
@@ -191,7 +191,7 @@ def test_a_reader_that_raises_or_returns_nonsense_fails_only_its_session(capture
         assert text is not None
         assert text.startswith("It could not be processed, and that is not your fault (")
         assert text.endswith("). Send the day again.")
-    assert "ZeroDivisionError: eyes closed" in str(failures[0])
+    assert "ZeroDivisionError: reader failed" in str(failures[0])
     assert set(sessions.values()) == {("done", 1, None)}
     check_accounts(captures)
 
@@ -271,25 +271,25 @@ def test_a_worker_killed_at_any_crash_point_leaves_no_partial_result(
     check_accounts(captures)
 
 
-# Zombies --------------------------------------------------------------------------------------------------------------
+# Stalled workers ------------------------------------------------------------------------------------------------------
 
 
 def test_a_worker_resumed_after_its_leases_expired_writes_nothing(captures: CaptureActions, dsn: str) -> None:
-    """Its sessions are in other hands of the same name by then, and are finished by these."""
+    """Another worker of the same name holds its sessions by then, and finishes them."""
     create_sessions(captures, users(ReadingMode.PAUSE, 10))
     with CaptureWorkerPool(dsn, "slots=20", "heartbeat_seconds=9") as pool:  # so that its settling is refused
-        zombie = pool.start("sweep_seconds=5")
+        stalled = pool.start("sweep_seconds=5")
         for _ in range(10):
-            pool.wait_for_line(zombie, "PAUSE")
-        os.kill(zombie, signal.SIGSTOP)
+            pool.wait_for_line(stalled, "PAUSE")
+        os.kill(stalled, signal.SIGSTOP)
         captures.advance_clock(TUNING.lease_seconds + 1)
         successor = pool.start()
         wait_until(captures, lambda: are_over(captures))
         before = captures.counts(), captures.rows("select * from schedule_ingest.capture_session order by id")
-        os.kill(zombie, signal.SIGCONT)
-        wait_until(captures, lambda: pool.lost_leases()[zombie] == 10)
+        os.kill(stalled, signal.SIGCONT)
+        wait_until(captures, lambda: pool.lost_leases()[stalled] == 10)
         assert (captures.counts(), captures.rows("select * from schedule_ingest.capture_session order by id")) == before
-        pool.stop(zombie)
+        pool.stop(stalled)
         pool.stop(successor)
     assert set(read_sessions(captures).values()) == {("done", 2, None)}
     check_accounts(captures)

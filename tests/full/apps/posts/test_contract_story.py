@@ -1,4 +1,4 @@
-"""The posts contract, told from INIT to RELEASED, section by section, through the front doors."""
+"""The posts contract from INIT to RELEASED, section by section, over HTTP."""
 
 import asyncio
 import io
@@ -35,7 +35,7 @@ SCOPES = ("posts:read", "posts:write")
 
 
 class Story:
-    """A house with its doors open: a database, a store of images, the API, and Anna's key."""
+    """A running system: a database, an object store, the API, and Anna's key."""
 
     def __init__(
         self, admin: psycopg.Connection[Any], objects: ObjectStore, anna: httpx2.Client, bo: httpx2.Client
@@ -82,7 +82,7 @@ class Story:
 
 @pytest.fixture
 def story(database: str) -> Generator[Story, None, None]:
-    """The house, with two people in it."""
+    """The running system, with two people."""
     with psycopg.connect(database, autocommit=True) as admin, temporary_object_store() as objects:
         install_test_clock(admin)
         keys = [key_for(database, None, SCOPES, uid=uid).secret for uid in ("anna", "bo")]

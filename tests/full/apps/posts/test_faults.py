@@ -99,7 +99,7 @@ def are_released(posts: PostActions) -> bool:
 
 
 def check_accounts(posts: PostActions) -> None:
-    """Every post appeared once and not early, every version is there, authors were told once, no law is broken."""
+    """Every post was released once and not early, with one notice and every version; every invariant holds."""
     assert are_released(posts)
     changes = posts.admin.execute("select id, version, status from audit.change order by nth").fetchall()
     for key, version in posts.columns("id", "version"):
@@ -128,7 +128,7 @@ def longest_silence(posts: PostActions) -> float:
 
 @pytest.mark.parametrize("verb", ["exit", "loop", "block"])
 def test_a_poison_post_is_started_five_times_and_affects_no_other(verb: str, posts: PostActions, dsn: str) -> None:
-    """Nor are those unread that were in the same hands every time: they were started as often as it was."""
+    """Posts that were claimed together with it every time are read, too, though they were started as often."""
     neighbours = [f"say #{nth}" for nth in range(12)]
     put_due(posts, [*neighbours[:6], verb, *neighbours[6:]])
     with PostWorkerPool(dsn) as pool:
@@ -147,7 +147,7 @@ def test_a_poison_post_is_started_five_times_and_affects_no_other(verb: str, pos
     rows = {caption: rest for caption, *rest in posts.columns("caption", "process_attempts", "ai_error", "ai")}
     attempts, error, ai = rows.pop(verb)
     assert (attempts, error, ai["provider"]) == (MAX_ATTEMPTS + 1, "TOO_MANY_ATTEMPTS", "rules")
-    assert {(error, ai["provider"]) for _, error, ai in rows.values()} == {(None, "told")}
+    assert {(error, ai["provider"]) for _, error, ai in rows.values()} == {(None, "fixed")}
     assert max(attempts for attempts, _, _ in rows.values()) <= MAX_ATTEMPTS
     check_accounts(posts)
 
@@ -231,34 +231,34 @@ def test_posts_settled_by_a_worker_killed_after_its_commit_stay_released(posts: 
     check_accounts(posts)
 
 
-# Zombies --------------------------------------------------------------------------------------------------------------
+# Stalled workers ------------------------------------------------------------------------------------------------------
 
 
 def test_workers_resumed_after_their_leases_expired_write_nothing(posts: PostActions, dsn: str) -> None:
-    """Neither while their posts are in other hands of the same name, nor when these have released them."""
+    """Neither while other workers of the same name hold their posts, nor when these have released them."""
     put(posts, [f"pause 3 #{nth}" for nth in range(15)])
     with PostWorkerPool(dsn, "slots=5", "heartbeat_seconds=9") as pool:  # so that it is their settling which is refused
-        zombies = [pool.start("sweep_seconds=5") for _ in range(3)]
+        stalled = [pool.start("sweep_seconds=5") for _ in range(3)]
         wait_until(posts, lambda: posts.admin.execute("select count(*) from duly.workers").fetchone() == (3,))
         posts.advance_clock(6 * HOURS + 1)
         wait_for_starts(pool, 15)
-        send(signal.SIGSTOP, *zombies)
+        send(signal.SIGSTOP, *stalled)
         held = posts.columns("status").count("PROCESSING")
         posts.advance_clock(TUNING.lease_seconds + 1)
         successor = pool.start("slots=20")
         wait_for_starts(pool, held)
         send(signal.SIGSTOP, successor)
         before = posts.columns("id", "status", "version", "lease_owner", "lease_expires_at")
-        send(signal.SIGCONT, *zombies)
+        send(signal.SIGCONT, *stalled)
         wait_until(posts, lambda: pool.lost_leases().total() >= held)
         assert posts.columns("id", "status", "version", "lease_owner", "lease_expires_at") == before
         send(signal.SIGCONT, successor)
         wait_until(posts, lambda: are_released(posts))
-        for pid in (*zombies, successor):
+        for pid in (*stalled, successor):
             pool.stop(pid)
     refused = pool.lost_leases()
     assert refused.total() == held > 0
-    assert set(refused) <= set(zombies)
+    assert set(refused) <= set(stalled)
     owners = {key: owner for key, status, _, owner, _ in before if status == "PROCESSING"}
     settled_by = dict(posts.columns("id", "settled_by"))
     assert {key: settled_by[key] for key in owners} == owners

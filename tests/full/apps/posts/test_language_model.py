@@ -23,7 +23,7 @@ TUNING = Tuning(lease_seconds=30, heartbeat_seconds=1, poll_seconds=0.1, sweep_s
 
 async def test_a_stalled_model_server_times_out(model: ModelServer) -> None:
     model.act = model.stall
-    analyzer = LanguageModelAnalyzer("small-eyes", base_url=model.url, seconds=0.3)
+    analyzer = LanguageModelAnalyzer("small-model", base_url=model.url, seconds=0.3)
     assert (await failure_of(analyzer)).code == "AI_TIMEOUT"
     assert len(model.asked) == 2
     await analyzer.close()
@@ -39,7 +39,7 @@ async def test_a_slowly_responding_model_server_times_out(model: ModelServer) ->
             it.wfile.write(b" ")
 
     model.act = drip
-    analyzer = LanguageModelAnalyzer("small-eyes", base_url=model.url, seconds=0.5)
+    analyzer = LanguageModelAnalyzer("small-model", base_url=model.url, seconds=0.5)
     began = time.monotonic()
     assert (await failure_of(analyzer)).code == "AI_TIMEOUT"
     assert 2.9 < time.monotonic() - began < 30  # two tries of half a second, and two seconds between

@@ -1,4 +1,4 @@
-"""20,000 random pairs of days: no change without an event, no sentence that is untrue, nothing told of what stayed."""
+"""20,000 random pairs of days: no change without an event, no untrue sentence, none about what stayed the same."""
 
 from random import Random
 

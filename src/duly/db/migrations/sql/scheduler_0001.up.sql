@@ -169,7 +169,7 @@ create table scheduler.job_runs (
 comment on table scheduler.job_runs is
     'One period of a schedule: when it is, when the reminder was sent, and how it ended.';
 comment on column scheduler.job_runs.remind_at is
-    'When to remind of it; null once its message is written (reminder_id), and when nobody is to be reminded. '
+    'When to remind of it; null once its message is written (reminder_id), and when no reminder is due. '
     'An insert without it gets scheduled_at less the advance_minutes of its schedule.';
 comment on column scheduler.job_runs.reminder_id is 'The latest message about it, in duly.outbox.';
 comment on column scheduler.job_runs.reason is 'Why it was skipped or cancelled without an answer.';
