@@ -47,8 +47,10 @@ CHECKED_MODULES = pytest.StashKey[set[Path]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What a run is on, and how thorough it is."""
     group = parser.getgroup("duly")
-    group.addoption("--server", choices=NAMES, default=EMBEDDED, help="the PostgreSQL to test on")
-    group.addoption("--through-pooler", action="store_true", help="conformance tests connect through PgBouncer")
+    group.addoption(
+        "--server", choices=NAMES, default=EMBEDDED, help="the PostgreSQL to test on; only tests that use it"
+    )
+    group.addoption("--through-pooler", action="store_true", help="conformance tests through PgBouncer, no others")
     group.addoption("--rounds", type=int, default=1, help="how often every test runs, all in one random order")
     group.addoption(
         "--invariants",
@@ -97,9 +99,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long, so that no process runs alone at the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with what takes long, so that no process runs alone at the end; on a named server, run what uses it."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    fixture = "workers" if config.option.through_pooler else "duly_server" if config.option.server != EMBEDDED else None
+    if fixture and (others := [item for item in items if fixture not in getattr(item, "fixturenames", ())]):
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if fixture in getattr(item, "fixturenames", ())]
 
 
 def open_directory(prefix: str) -> Path:

@@ -8,10 +8,10 @@ from tests.fast.apps.ingest.test_sentences import messages, step_between
 from tests.support.ingest.seen_days import change_day, random_day
 from tests.support.ingest.sentence_checker import PHRASES, find_faults
 
-PAIRS = 2_000
+PAIRS = 500  # a few seconds of CPU: a test of minutes meets its time limit on a busy machine
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(40))
 def test_every_change_of_a_day_has_a_true_sentence(seed: int) -> None:
     chance = Random(seed)  # noqa: S311 (a day, not a secret)
     for _ in range(PAIRS):
