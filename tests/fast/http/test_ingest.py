@@ -32,7 +32,7 @@ from duly.storage import ObjectStore
 from duly.testing import TestDatabases, install_test_clock, move_clock
 from duly.verify import check
 from duly.worker.runner import Worker
-from tests.support.api import api_of, as_owner, client_for, key_for, request_until_rate_limited, temporary_object_store
+from tests.support.api import api_of, as_owner, client_for, key_for, temporary_object_store
 from tests.support.crashing_decoder import crash
 
 NOWHERE = UUID(int=7)
@@ -591,16 +591,6 @@ def test_ingest_scopes_separate_reading_from_writing(env: ApiEnvironment, anna: 
     problem(posts.post(SESSIONS), 403, "FORBIDDEN")
     with client_for(env.address) as anonymous_client:
         problem(anonymous_client.get(SESSIONS), 401, "UNAUTHORIZED")
-
-
-def test_rate_limit_per_user_is_reported_with_retry_after(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    bo = env.person("bo")
-    *answers, limited = request_until_rate_limited(lambda: anna.post(f"{SESSIONS}/{NOWHERE}/close"))
-    assert len(answers) >= 120
-    assert limited.headers["retry-after"] == "1"
-    assert problem(limited, 429, "RATE_LIMITED")
-    created(bo.post(SESSIONS))
-    ok_body(anna.get(SESSIONS))
 
 
 def test_session_response_contains_its_error(env: ApiEnvironment, anna: httpx2.Client, tmp_path: Path) -> None:

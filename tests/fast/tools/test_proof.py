@@ -42,8 +42,8 @@ def test_section_with_a_failing_command_is_red(a_section: Path) -> None:
 def test_section_over_its_time_limit_is_interrupted_and_red(a_section: Path) -> None:
     write_command(
         a_section,
-        "import time\nprint('halfway', flush=True)\n"
-        "try: time.sleep(60)\nexcept KeyboardInterrupt: print('removed the servers', flush=True)",
+        "import threading\nprint('halfway', flush=True)\n"
+        "try: threading.Event().wait(60)\nexcept KeyboardInterrupt: print('removed the servers', flush=True)",
     )
     assert proof.run_proof(["small", "--report", "--minutes", "0"]) == 1
     assert "**red**: stopped at the time limit" in proof.PAGE.read_text()

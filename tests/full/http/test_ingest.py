@@ -22,6 +22,7 @@ from tests.fast.http.test_ingest import (
     send,
     shared_client,
 )
+from tests.support.api import request_until_rate_limited
 
 __all__ = ["anna", "database", "env", "shared_client"]
 
@@ -66,4 +67,14 @@ def test_the_session_and_day_of_another_user_are_not_found(env: ApiEnvironment, 
     assert len(env.images) == 1
 
 
-# When a session cannot be read ----------------------------------------------------------------------------------------
+# How often ------------------------------------------------------------------------------------------------------------
+
+
+def test_rate_limit_per_user_is_reported_with_retry_after(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    bo = env.person("bo")
+    *answers, limited = request_until_rate_limited(lambda: anna.post(f"{SESSIONS}/{NOWHERE}/close"))
+    assert len(answers) >= 120
+    assert limited.headers["retry-after"] == "1"
+    assert problem(limited, 429, "RATE_LIMITED")
+    created(bo.post(SESSIONS))
+    ok_body(anna.get(SESSIONS))
