@@ -7,14 +7,16 @@
 
     with engine.begin() as tx:                                  # nothing exists unless you commit
         thumbnail.on(tx, key="order:42").enqueue(image_id="a1")
+        thumbnail.on(tx).enqueue_many({"image_id": image_id} for image_id in image_ids)
+        app.enqueue("report", {"year": 2030}, tx)               # a type that another program declares
 
 On an async connection the same call is awaited. Wrong arguments are type errors, and refused again at run time: a
 payload that its handler does not accept is never enqueued.
 """
 
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Concatenate, Generic, Never, ParamSpec, TypedDict, TypeVar, Unpack, overload
@@ -22,27 +24,37 @@ from uuid import UUID
 
 from duly.backoff import Backoff, BackoffPolicy
 from duly.canonical_json import Json, checked_json
+from duly.db.drivers import (
+    AnyTransaction,
+    AsyncTransaction,
+    DriverStatement,
+    SyncTransaction,
+    fetch,
+    fetch_async,
+    is_async,
+)
 from duly.errors import InvalidArgument
 from duly.jobs.context import Context
 from duly.jobs.duration import Duration
 from duly.jobs.enqueue import (
-    AnyTransaction,
-    AsyncTransaction,
-    SyncTransaction,
-    check_supported,
-    enqueue_async,
-    enqueue_sync,
-    is_async,
+    MANY_JOBS,
+    ONE_JOB,
+    batches_of,
+    build_statement,
+    creation_from_columns,
+    declared_constants,
+    encode_json,
+    encode_options,
 )
 from duly.jobs.failures import OnFailure
-from duly.jobs.model import DEFAULT_ORG, JobOptions, JobRequest
+from duly.jobs.model import DEFAULT_ORG, JobOptions
 from duly.jobs.validation import (
     MAX_CONCURRENCY,
     check_first_parameter,
     check_integer,
+    check_name,
     check_options,
     parse_options,
-    parse_seconds,
 )
 from duly.jobs.work import Handler
 from duly.outcomes import Creation
@@ -133,6 +145,37 @@ class App:
 
         return declare
 
+    @overload
+    def enqueue(
+        self, type: str, payload: Mapping[str, Any], transaction: SyncTransaction, **options: Unpack[EnqueueOptions]
+    ) -> Creation[UUID]: ...
+    @overload
+    def enqueue(
+        self, type: str, payload: Mapping[str, Any], transaction: AsyncTransaction, **options: Unpack[EnqueueOptions]
+    ) -> Coroutine[Any, Any, Creation[UUID]]: ...
+    def enqueue(
+        self,
+        type: str,  # noqa: A002
+        payload: Mapping[str, Any],
+        transaction: AnyTransaction,
+        **options: Unpack[EnqueueOptions],
+    ) -> Creation[UUID] | Coroutine[Any, Any, Creation[UUID]]:
+        """Enqueue a job of a type by its name: one of this app, or one that another program declares.
+
+        Of this app's types the payload is checked; of others it is any JSON object, and their workers check it.
+        """
+        declared = self.types.get(type)
+        if declared is not None:
+            return declared.on(transaction, **options).enqueue(**payload)
+        check_name(f"job type {type!r}", type)
+        check_options(f"enqueue('{type}')", options, ENQUEUE_OPTIONS, {})
+        parameters = {"org": str(self.org), "type": type} | encode_options(f"enqueue('{type}')", options)
+        parameters["payload"] = encode_json(checked_json(dict(payload)))
+        statement = build_statement(ONE_JOB, tuple(parameters), {})
+        if is_async(transaction):
+            return fetch_creation(transaction, statement, parameters)
+        return creation_from_columns(fetch(transaction, statement, parameters)[0])
+
     def on_failure(self, hook: Hook) -> Hook:
         """Register a function to call after each failed attempt, with the job's context and the handler's exception.
 
@@ -158,6 +201,9 @@ class JobType(Generic[P, R]):
     function: Callable[Concatenate[Context, P], R]
     handler: Handler
     options: JobOptions
+    statements: dict[tuple[str, ...], DriverStatement] = field(
+        default_factory=dict[tuple[str, ...], DriverStatement], compare=False, repr=False
+    )
 
     def __call__(self, context: Context, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(context, *args, **kwargs)
@@ -172,21 +218,10 @@ class JobType(Generic[P, R]):
         if not options.keys() <= ENQUEUE_OPTIONS:
             hints = {each: f"declare it: @app.job({name!r}, {each}=...)" for each in DECLARATION_OPTIONS}
             check_options(f"{name}.on()", options, ENQUEUE_OPTIONS, hints)
-        check_supported(transaction)
-        delay = options.get("delay")
-        request = JobRequest(
-            org=options.get("org", self.app.org),
-            type=name,
-            queue=self.handler.queue,
-            idempotency_key=options.get("key"),
-            run_at=options.get("run_at"),
-            delay_seconds=None if delay is None else parse_seconds(f"delay={delay!r} of {name}.on()", delay),
-            requested_by=options.get("requested_by"),
-            options=replace(self.options, priority=options.get("priority", self.options.priority)),
-        )
+        parameters = encode_options(f"{name}.on()", options) if options else {}
         if is_async(transaction):
-            return AsyncEnqueuer(self, transaction, request)
-        return Enqueuer(self, transaction, request)
+            return AsyncEnqueuer(self, transaction, parameters)
+        return Enqueuer(self, transaction, parameters)
 
     @cached_property
     def signature(self) -> inspect.Signature:
@@ -195,6 +230,10 @@ class JobType(Generic[P, R]):
 
     def build_payload(self, *args: P.args, **kwargs: P.kwargs) -> Mapping[str, Json]:
         """Map arguments to payload fields; InvalidArgument when the handler does not take them or they are not JSON."""
+        return self.payload_from(args, kwargs)
+
+    def payload_from(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Json]:
+        """Map arguments to payload fields."""
         try:
             bound = self.signature.bind(None, *args, **kwargs)
         except TypeError as error:
@@ -203,30 +242,106 @@ class JobType(Generic[P, R]):
         _, *fields = bound.arguments.items()
         return checked_json(dict(fields))
 
+    def statement(self, text: str, parameters: Mapping[str, str | None]) -> DriverStatement:
+        """Return the statement for these parameters, which is built once."""
+        key = (text, *parameters)
+        if key not in self.statements:
+            constants = dict(declared_constants(self.app.org, self.handler.type, self.handler.queue, self.options))
+            if text is MANY_JOBS:
+                del constants["priority"]  # which is a list there
+            self.statements[key] = build_statement(text, tuple(parameters), constants)
+        return self.statements[key]
+
+    def build_one(
+        self, options: Mapping[str, str | None], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[DriverStatement, Mapping[str, str | None]]:
+        """Build the statement and the parameters of one job."""
+        parameters = {**options, "payload": encode_json(self.payload_from(args, kwargs))}
+        return self.statement(ONE_JOB, parameters), parameters
+
+    def build_many(
+        self,
+        options: Mapping[str, str | None],
+        payloads: Iterable[Mapping[str, Any]],
+        keys: Iterable[str | None] | None,
+        run_ats: Iterable[datetime] | None,
+    ) -> Iterator[tuple[DriverStatement, Mapping[str, str | None]]]:
+        """Build the statement and the parameters of each batch of many jobs."""
+        priority = int(options.get("priority") or self.options.priority)
+        for name, instead in SINGLE_ONLY.items():
+            if name in options:
+                raise InvalidArgument(f"{name}= of {self.handler.type}.on() is of one job; {instead}")
+        common = {name: value for name, value in options.items() if name != "priority"}
+        encoded = (encode_json(self.payload_from((), payload)) for payload in payloads)
+        for batch in batches_of(f"{self.handler.type}.enqueue_many()", encoded, keys, run_ats, priority):
+            parameters = common | batch
+            yield self.statement(MANY_JOBS, parameters), parameters
+
+
+SINGLE_ONLY = {"key": "pass enqueue_many(payloads, keys=[...])", "run_at": "pass enqueue_many(payloads, run_ats=[...])"}
+
 
 @dataclass(frozen=True)
 class Enqueuer(Generic[P]):
-    """Enqueues a job of one type on a sync connection."""
+    """Enqueues jobs of one type on a sync connection."""
 
     job_type: JobType[P, Any]
     transaction: SyncTransaction
-    request: JobRequest
+    options: Mapping[str, str | None]
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Creation[UUID]:
         """Enqueue the job: `Created(id)`, or `Existing(id)` for a repeated request; KeyReused for a different one."""
-        payload = self.job_type.build_payload(*args, **kwargs)
-        return enqueue_sync(self.transaction, replace(self.request, payload=payload))
+        statement, parameters = self.job_type.build_one(self.options, args, kwargs)
+        return creation_from_columns(fetch(self.transaction, statement, parameters)[0])
+
+    def enqueue_many(
+        self,
+        payloads: Iterable[Mapping[str, Any]],
+        *,
+        keys: Iterable[str | None] | None = None,
+        run_ats: Iterable[datetime] | None = None,
+    ) -> list[Creation[UUID]]:
+        """Enqueue a job for each of these arguments, by name; the answers come in the same order.
+
+        At most 10,000 are enqueued by one statement, and any number in the same transaction.
+        """
+        return [
+            creation_from_columns(columns)
+            for statement, parameters in self.job_type.build_many(self.options, payloads, keys, run_ats)
+            for columns in fetch(self.transaction, statement, parameters)
+        ]
 
 
 @dataclass(frozen=True)
 class AsyncEnqueuer(Generic[P]):
-    """Enqueues a job of one type on an async connection."""
+    """Enqueues jobs of one type on an async connection."""
 
     job_type: JobType[P, Any]
     transaction: AsyncTransaction
-    request: JobRequest
+    options: Mapping[str, str | None]
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Creation[UUID]]:
         """Enqueue the job; the coroutine is awaited. See `Enqueuer.enqueue`."""
-        payload = self.job_type.build_payload(*args, **kwargs)
-        return enqueue_async(self.transaction, replace(self.request, payload=payload))
+        statement, parameters = self.job_type.build_one(self.options, args, kwargs)
+        return fetch_creation(self.transaction, statement, parameters)
+
+    async def enqueue_many(
+        self,
+        payloads: Iterable[Mapping[str, Any]],
+        *,
+        keys: Iterable[str | None] | None = None,
+        run_ats: Iterable[datetime] | None = None,
+    ) -> list[Creation[UUID]]:
+        """Enqueue a job for each of these arguments, by name. See `Enqueuer.enqueue_many`."""
+        return [
+            creation_from_columns(columns)
+            for statement, parameters in self.job_type.build_many(self.options, payloads, keys, run_ats)
+            for columns in await fetch_async(self.transaction, statement, parameters)
+        ]
+
+
+async def fetch_creation(
+    transaction: AsyncTransaction, statement: DriverStatement, parameters: Mapping[str, str | None]
+) -> Creation[UUID]:
+    """Enqueue one job on an async connection."""
+    return creation_from_columns((await fetch_async(transaction, statement, parameters))[0])

@@ -6,10 +6,10 @@ its name, so that the caller reads the rule. All other errors pass: they are bug
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
-import psycopg
 
 from duly.canonical_json import MAX_BYTES
 from duly.errors import (
@@ -73,27 +73,51 @@ BY_CONSTRAINT: Mapping[str, Callable[[], DulyError]] = {
 }
 
 
+class DatabaseError(NamedTuple):
+    """The error that the server sent, whichever driver raised it."""
+
+    sqlstate: str
+    text: str
+    detail: str | None
+    hint: str | None
+    constraint: str
+
+
 @contextmanager
 def translate_errors() -> Generator[None, None, None]:
-    """Raise errors of the database, also those that SQLAlchemy wraps, as errors of duly; others pass."""
+    """Raise errors of the database, also those of other drivers or wrapped by an ORM, as ours; others pass."""
     try:
         yield
     except Exception as error:
-        cause = error if isinstance(error, psycopg.Error) else getattr(error, "orig", None)
-        translated = error_from_database(cause) if isinstance(cause, psycopg.Error) else None
+        sent = read_database_error(error)
+        translated = error_from_database(sent) if sent else None
         if translated is None:
             raise
         raise translated from error
 
 
-def error_from_database(error: psycopg.Error) -> DulyError | None:
+def read_database_error(error: BaseException) -> DatabaseError | None:
+    """Read the error of psycopg, psycopg2 or asyncpg, or the one that SQLAlchemy or Django wraps."""
+    each: Any = error
+    while each is not None:
+        if diag := getattr(each, "diag", None):  # psycopg and psycopg2
+            text = diag.message_primary or str(each)
+            constraint = diag.constraint_name or ""
+            return DatabaseError(diag.sqlstate or "", text, diag.message_detail, diag.message_hint, constraint)
+        if type(each).__module__.startswith("asyncpg.") and isinstance(getattr(each, "message", None), str):
+            hint, constraint = getattr(each, "hint", None), getattr(each, "constraint_name", None) or ""
+            return DatabaseError(each.sqlstate or "", each.message, getattr(each, "detail", None), hint, constraint)
+        each = each.__cause__ or getattr(each, "orig", None)
+    return None
+
+
+def error_from_database(sent: DatabaseError) -> DulyError | None:
     """Translate an error of the database; None when the table does not have it."""
-    diag, sqlstate, constraint = error.diag, error.sqlstate or "", error.diag.constraint_name or ""
-    text = diag.message_primary or str(error)
+    sqlstate, text, detail, hint, constraint = sent
     if constraint in BY_CONSTRAINT:
         return BY_CONSTRAINT[constraint]()
     if constraint in RULES:
         return InvalidArgument(RULES[constraint] or text)
     if sqlstate in BY_SQLSTATE:
-        return BY_SQLSTATE[sqlstate](f"{text}; {diag.message_hint}" if diag.message_hint else text, diag.message_detail)
+        return BY_SQLSTATE[sqlstate](f"{text}; {hint}" if hint else text, detail)
     return InvalidArgument(text) if sqlstate.startswith(DATA_EXCEPTION) else None

@@ -1,131 +1,192 @@
-"""Enqueue jobs: on the caller's connection (psycopg or SQLAlchemy, sync or async, connection or session), or our own.
+"""Enqueue jobs: in the transaction of the caller, on any driver (`db/drivers.py`), or on our own connection.
 
-The statement runs in the caller's transaction: nothing is enqueued unless that commits.
+The statement runs in the caller's transaction: nothing is enqueued unless that commits. What a type declares stands in
+its text as constants, so that a driver prepares one statement per type, which has a payload and few other parameters.
 """
 
 import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import islice
+from typing import Any
 from uuid import UUID
 
-import psycopg
-from psycopg.rows import dict_row
+import orjson
+from psycopg import sql
 from psycopg.types.json import Jsonb
-from typing_extensions import TypeIs
 
 from duly.canonical_json import Json
-from duly.db.error_table import translate_errors
+from duly.db.drivers import DriverStatement
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, get_row, get_rows
 from duly.errors import InvalidArgument
-from duly.jobs.model import JobRequest, check_time_zone
+from duly.jobs.model import MAX_PRIORITY, MIN_PRIORITY, JobOptions, JobRequest, check_time_zone
+from duly.jobs.validation import check_integer, parse_seconds
 from duly.outcomes import Created, Creation, Existing
 
-if TYPE_CHECKING:  # not imported at run time: a caller that passes one has imported it already
-    from sqlalchemy import Connection as AlchemyConnection
-    from sqlalchemy.ext.asyncio import AsyncConnection as AlchemyAsyncConnection
-    from sqlalchemy.ext.asyncio import AsyncSession
-    from sqlalchemy.orm import Session
-
-SyncTransaction: TypeAlias = "psycopg.Connection[Any] | AlchemyConnection | Session"
-AnyTransaction: TypeAlias = "SyncTransaction | AsyncTransaction"
-AsyncTransaction: TypeAlias = "psycopg.AsyncConnection[Any] | AlchemyAsyncConnection | AsyncSession"
+MAX_BATCH = 10_000  # jobs that one call of ledger.enqueue_many takes
+MAX_BATCH_CHARACTERS = 16 * 1024 * 1024  # of payloads: a jsonb value has at most 256 MB
+END = object()
 
 SQL = load_queries(__file__, "enqueue.sql")
-INSERT_JOB_TEXT = SQL.insert_job.as_string(None)  # for SQLAlchemy
-SUPPORTED = "enqueue needs a psycopg 3 connection, or an SQLAlchemy connection or session over psycopg 3, sync or async"
-BY_SQL = "with another driver, call the SQL function: select id, outcome from ledger.enqueue(org => ..., type => ...)"
-DRIVER = "psycopg"  # SQLAlchemy's name for psycopg 3
-ALCHEMY = {"sqlalchemy": ("Connection",), "sqlalchemy.orm": ("Session",)}
-ASYNC_ALCHEMY = {"sqlalchemy.ext.asyncio": ("AsyncConnection", "AsyncSession")}
+ONE_JOB = "select id::text, outcome from ledger.enqueue({})"
+MANY_JOBS = "select id::text, outcome from ledger.enqueue_many({}) order by nth"
+ARGUMENTS: Mapping[str, str] = {  # of both functions: the value of a parameter, which is sent as text
+    "org": "{}::uuid",
+    "type": "{}",
+    "payload": "{}::jsonb",
+    "key": "{}",
+    "queue": "{}",
+    "priority": "{}::integer",
+    "run_at": "{}::timestamptz",
+    "delay_seconds": "{}::double precision",
+    "requested_by": "{}",
+    "payloads": "array(select jsonb_array_elements({}::jsonb))",
+    "keys": "array(select jsonb_array_elements_text({}::jsonb))",
+    "priorities": "array(select jsonb_array_elements_text({}::jsonb)::integer)",
+    "run_ats": "array(select jsonb_array_elements_text({}::jsonb)::timestamptz)",
+}
 
 
-# Supported connections ------------------------------------------------------------------------------------------------
+# In the caller's transaction ------------------------------------------------------------------------------------------
 
 
-def check_supported(transaction: object) -> None:
-    """Raise InvalidArgument unless this is a supported connection or session; the message says what to pass."""
-    if not isinstance(transaction, (psycopg.Connection, psycopg.AsyncConnection)) and not is_instance(
-        transaction, ALCHEMY | ASYNC_ALCHEMY
-    ):
-        raise InvalidArgument(f"{SUPPORTED}; not {describe_unsupported(transaction)}")
+def build_statement(text: str, parameters: Sequence[str], constants: Mapping[str, object]) -> DriverStatement:
+    """Build a call of one of the functions, with these parameters and the declared values of others."""
+    given = [f"{name} => {ARGUMENTS[name].format(f'%({name})s::text')}" for name in parameters]
+    declared = [
+        f"{name} => {sql.Literal(value).as_string(None)}" for name, value in constants.items() if name not in parameters
+    ]
+    return DriverStatement.from_text(text.format(", ".join([*given, *declared])))
 
 
-def describe_unsupported(given: object) -> str:
-    """Describe an unsupported value, and what to pass instead."""
-    module = type(given).__module__
-    name = type(given).__qualname__ if module == "builtins" else f"{module}.{type(given).__qualname__}"
-    if given is None:
-        return "None"
-    if isinstance(given, str):
-        return "a string; connect first, and pass the connection"
-    if isinstance(given, (psycopg.Cursor, psycopg.AsyncCursor)):
-        return f"a cursor ({name}); pass its connection: cursor.connection"
-    if module.startswith("django."):
-        return f"Django's {name}; inside atomic(), over psycopg 3, pass what it wraps: connection.connection"
-    if name.endswith("Engine"):
-        return f"an engine ({name}); pass the connection of `with engine.begin() as tx`"
-    if name.endswith("scoped_session"):
-        return f"{name}; call it, and pass the session that it returns"
-    return f"{name}; {BY_SQL}"
+def declared_constants(org: UUID, type_name: str, queue: str, options: JobOptions) -> Mapping[str, object]:
+    """List what a declaration says of each job of a type."""
+    return {
+        "org": str(org),
+        "type": type_name,
+        "queue": queue,
+        "priority": options.priority,
+        "max_attempts": options.max_attempts,
+        "backoff_policy": options.backoff.policy.value,
+        "backoff_base_seconds": options.backoff.base_seconds,
+        "backoff_cap_seconds": options.backoff.cap_seconds,
+        "timeout_seconds": options.timeout_seconds,
+        "retain_for": f"{options.retain_seconds} s",
+    }
 
 
-def check_driver(connection: "AlchemyConnection | AlchemyAsyncConnection") -> None:
-    """Raise InvalidArgument when an SQLAlchemy connection uses another driver than psycopg 3."""
-    driver = connection.dialect.driver
-    if driver != DRIVER:
-        raise InvalidArgument(
-            f"{SUPPORTED}; this is SQLAlchemy over {driver}: use an address with postgresql+psycopg://, or, {BY_SQL}"
-        )
+def encode_options(subject: str, options: Mapping[str, Any]) -> dict[str, str | None]:
+    """Encode the options of one request as parameters; InvalidArgument names the subject, the option and its value."""
+    parameters: dict[str, str | None] = {}
+    for name, value in options.items():
+        if value is not None:
+            column, encode = OPTIONS[name]
+            parameters[column] = encode(f"{name}={value!r} of {subject}", value)
+    return parameters
 
 
-def is_instance(given: object, classes: Mapping[str, Sequence[str]]) -> bool:
-    """Check for an instance of one of these classes; a module that was not imported has no instances."""
-    return any(
-        isinstance(given, getattr(sys.modules[module], name))
-        for module, names in classes.items()
-        if module in sys.modules
-        for name in names
+def encode_text(subject: str, value: object) -> str:
+    """Encode a string."""
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{subject}: must be a string")
+    return value
+
+
+def encode_org(subject: str, value: object) -> str:
+    """Encode the id of an org."""
+    if not isinstance(value, UUID):
+        raise InvalidArgument(f"{subject}: must be a UUID, the id of an org (duly orgs list)")
+    return str(value)
+
+
+def encode_time(subject: str, value: object) -> str:
+    """Encode a time that has a zone."""
+    if not isinstance(value, datetime):
+        raise InvalidArgument(f"{subject}: must be a datetime with a time zone")
+    check_time_zone(value)
+    return value.isoformat()
+
+
+def encode_priority(subject: str, value: object) -> str:
+    """Encode a priority."""
+    check_integer(subject, value, MIN_PRIORITY, MAX_PRIORITY)
+    return str(value)
+
+
+OPTIONS: Mapping[str, tuple[str, Callable[[str, Any], str]]] = {  # the parameter of an option, and how it is encoded
+    "org": ("org", encode_org),
+    "key": ("key", encode_text),
+    "delay": ("delay_seconds", lambda subject, value: repr(parse_seconds(subject, value))),
+    "run_at": ("run_at", encode_time),
+    "priority": ("priority", encode_priority),
+    "requested_by": ("requested_by", encode_text),
+}
+
+
+def encode_json(value: Mapping[str, Json] | Sequence[Json]) -> str:
+    """Encode JSON that was checked."""
+    return orjson.dumps(value).decode()
+
+
+def batches_of(
+    subject: str,
+    payloads: Iterable[str],
+    keys: Iterable[str | None] | None,
+    run_ats: Iterable[datetime] | None,
+    priority: int,
+) -> Iterator[dict[str, str | None]]:
+    """Encode many jobs as the parameters of one call after the other, none of them larger than the limits."""
+    all_keys = None if keys is None else iter(keys)
+    all_times = None if run_ats is None else iter(run_ats)
+    batch: list[str] = []
+    size = 0
+    for payload in payloads:
+        if batch and (len(batch) == MAX_BATCH or size + len(payload) > MAX_BATCH_CHARACTERS):
+            yield encode_batch(subject, batch, all_keys, all_times, priority)
+            batch, size = [], 0
+        batch.append(payload)
+        size += len(payload)
+    last = encode_batch(subject, batch, all_keys, all_times, priority)
+    for name, rest in (("keys", all_keys), ("run_ats", all_times)):
+        if rest is not None and next(rest, END) is not END:
+            raise InvalidArgument(f"{subject}: more {name} than payloads; give one for each, or none at all")
+    if batch:
+        yield last
+
+
+def encode_batch(
+    subject: str,
+    payloads: Sequence[str],
+    keys: Iterator[str | None] | None,
+    run_ats: Iterator[datetime] | None,
+    priority: int,
+) -> dict[str, str | None]:
+    """Encode the parameters of one call of `ledger.enqueue_many`."""
+    number = len(payloads)
+    parameters: dict[str, str | None] = {"payloads": f"[{','.join(payloads)}]"}
+    each_of: tuple[tuple[str, Iterator[Any] | None, Callable[[str, Any], str]], ...] = (
+        ("keys", keys, encode_text),
+        ("run_ats", run_ats, encode_time),
     )
+    for name, values, encode in each_of:
+        if values is None:
+            continue
+        taken = list(islice(values, number))
+        if len(taken) != number:
+            raise InvalidArgument(f"{subject}: fewer {name} than payloads; give one for each, or none at all")
+        parameters[name] = encode_json(
+            [None if value is None else encode(f"{name}=[..., {value!r}] of {subject}", value) for value in taken]
+        )
+    if priority:
+        parameters["priorities"] = encode_json([priority] * number)
+    return parameters
 
 
-# On the caller's connection -------------------------------------------------------------------------------------------
-
-
-def is_async(transaction: AnyTransaction) -> "TypeIs[AsyncTransaction]":
-    """Check whether calls on this connection are awaited."""
-    return isinstance(transaction, psycopg.AsyncConnection) or is_instance(transaction, ASYNC_ALCHEMY)
-
-
-def enqueue_sync(transaction: SyncTransaction, request: JobRequest) -> Creation[UUID]:
-    """Enqueue on a sync connection."""
-    parameters = insert_parameters(request)
-    with translate_errors():
-        if isinstance(transaction, psycopg.Connection):
-            with transaction.cursor(row_factory=dict_row) as cursor:
-                return creation_from_row(cursor.execute(SQL.insert_job, parameters).fetchone())
-        from sqlalchemy.orm import Session
-
-        connection = transaction.connection() if isinstance(transaction, Session) else transaction
-        check_driver(connection)
-        return creation_from_row(connection.exec_driver_sql(INSERT_JOB_TEXT, parameters).mappings().one())
-
-
-async def enqueue_async(transaction: AsyncTransaction, request: JobRequest) -> Creation[UUID]:
-    """Enqueue on an async connection."""
-    parameters = insert_parameters(request)
-    with translate_errors():
-        if isinstance(transaction, psycopg.AsyncConnection):
-            async with transaction.cursor(row_factory=dict_row) as cursor:
-                await cursor.execute(SQL.insert_job, parameters)
-                return creation_from_row(await cursor.fetchone())
-        from sqlalchemy.ext.asyncio import AsyncSession
-
-        connection = await transaction.connection() if isinstance(transaction, AsyncSession) else transaction
-        check_driver(connection)
-        return creation_from_row((await connection.exec_driver_sql(INSERT_JOB_TEXT, parameters)).mappings().one())
+def creation_from_columns(columns: Sequence[Any]) -> Creation[UUID]:
+    """Convert the columns of a row to `Created` or `Existing`."""
+    job_id, outcome = columns
+    return Created(UUID(job_id)) if outcome == "created" else Existing(UUID(job_id))
 
 
 def creation_from_row(row: Mapping[Any, Any] | None) -> Creation[UUID]:

@@ -22,18 +22,18 @@ from uuid import UUID, uuid4
 import psycopg
 import uvloop
 from psycopg import AsyncConnection
-from psycopg.types.json import Jsonb
 
 from duly.app import App, JobType
 from duly.canonical_json import Json, checked_json
+from duly.db.drivers import AnyTransaction, AsyncTransaction, DriverStatement, Rows, SyncTransaction, is_async
 from duly.db.location import role_to_set
 from duly.db.pool import Pool, open_pool
 from duly.db.queries import load_queries
-from duly.db.rows import Connection, Row, find_value
+from duly.db.rows import Connection, find_value
 from duly.errors import InvalidArgument, Misconfigured
 from duly.jobs import repository
 from duly.jobs.context import CompletedAwaitable, Context, JobDatabase
-from duly.jobs.enqueue import AnyTransaction, AsyncTransaction, SyncTransaction, is_async
+from duly.jobs.enqueue import encode_json
 from duly.jobs.model import Job
 from duly.jobs.work import JobWork
 from duly.lease.operations import Lease
@@ -164,42 +164,42 @@ def bind_partial_payload(
     return checked_json(dict(named))
 
 
-def list_candidate_jobs(transaction: AnyTransaction, expected: ExpectedJob) -> Sequence[Row] | Awaitable[Sequence[Row]]:
+def list_candidate_jobs(transaction: AnyTransaction, expected: ExpectedJob) -> Rows | Awaitable[Rows]:
     """List jobs of an org, those most like the expected one first, each with the number of matching jobs."""
     parameters = {
-        "org": expected.org,
+        "org": str(expected.org),
         "type": expected.type,
-        "payload": Jsonb(expected.payload),
-        "idempotency_key": expected.idempotency_key,
-        "limit": MAX_LISTED_JOBS,
+        "payload": encode_json(expected.payload),
+        "key": expected.idempotency_key,
+        "limit": str(MAX_LISTED_JOBS),
     }
+    statement = DriverStatement.from_text(SQL.list_candidate_jobs.as_string(None))
     if is_async(transaction):
-        return query_async(transaction, expected.org, SQL.list_candidate_jobs, parameters)
-    return query_sync(transaction, expected.org, SQL.list_candidate_jobs, parameters)
+        return query_async(transaction, statement, parameters)
+    return query_sync(transaction, statement, parameters)
 
 
-async def compare_async(candidates: Awaitable[Sequence[Row]], expected: ExpectedJob) -> None:
+async def compare_async(candidates: Awaitable[Rows], expected: ExpectedJob) -> None:
     """Await the rows and compare them."""
     __tracebackhide__ = True
     compare(await candidates, expected)
 
 
-def compare(rows: Sequence[Row], expected: ExpectedJob) -> None:
+def compare(rows: Rows, expected: ExpectedJob) -> None:
     """Raise AssertionError, with the jobs that exist, unless the number of matching jobs is the expected one."""
     __tracebackhide__ = True
-    found = rows[0]["found"] if rows else 0
+    found = rows[0][-1] if rows else 0
     if found == expected.times:
         return
-    listed = [format_row(row) for row in rows] or ["  none that this transaction can see"]
+    listed = [format_row(*columns) for columns in rows] or ["  none that this transaction can see"]
     raise AssertionError(
         "\n".join([f"{found} jobs are queued, expected {expected.times}: {expected}; existing jobs:", *listed])
     )
 
 
-def format_row(row: Row) -> str:
+def format_row(job_type: str, status: str, payload: str, key: str | None, _: int) -> str:
     """Format a job in one line."""
-    key = row["idempotency_key"]
-    return f"  {row['type']}  {row['status']}  {format_payload(row['payload'])}" + (f"  key {key}" if key else "")
+    return f"  {job_type}  {status}  {format_payload(json.loads(payload))}" + (f"  key {key}" if key else "")
 
 
 def format_payload(payload: Mapping[str, Json]) -> str:

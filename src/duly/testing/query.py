@@ -1,60 +1,32 @@
-"""Query jobs in the caller's own transaction, and leave no trace in it."""
+"""Query jobs in the caller's own transaction, on any driver, and leave no trace in it."""
 
-from collections.abc import Sequence
-from typing import Any, cast
-from uuid import UUID
+from collections.abc import Mapping
+from contextlib import nullcontext
 
 import psycopg
-from psycopg.rows import dict_row
 
-from duly.db.rows import Row, Statement
-from duly.jobs.enqueue import AsyncTransaction, SyncTransaction, check_driver, check_supported
-from duly.jobs.repository import SQL
+from duly.db.drivers import AsyncTransaction, DriverStatement, Rows, SyncTransaction, fetch, fetch_async
 
-
-def query_sync(transaction: SyncTransaction, org: UUID, statement: Statement, parameters: Row) -> Sequence[Row]:
-    """Query an org's jobs as this transaction sees them, and restore its settings afterwards.
-
-    The tenant is set inside a savepoint, or a transaction where none is open, which psycopg rolls back without
-    SQLAlchemy noticing.
-    """
-    check_supported(transaction)
-    driver = sync_driver_connection(transaction)
-    assert isinstance(driver, psycopg.Connection), "other drivers were refused"
-    with driver.transaction(force_rollback=True), driver.cursor(row_factory=dict_row) as cursor:
-        cursor.execute(SQL.set_tenant, {"org": org})
-        return cursor.execute(statement, parameters).fetchall()
+TENANT = DriverStatement.from_text("select current_setting('app.current_org_id', true)")
+RESTORE = DriverStatement.from_text("select set_config('app.current_org_id', %(tenant)s::text, true)")
 
 
-def sync_driver_connection(transaction: SyncTransaction) -> object:
-    """Return the psycopg connection below a sync one."""
-    if isinstance(transaction, psycopg.Connection):
-        return transaction
-    from sqlalchemy.orm import Session
+def query_sync(transaction: SyncTransaction, statement: DriverStatement, parameters: Mapping[str, str | None]) -> Rows:
+    """Run a query that sets its tenant, as `list_candidate_jobs` does, and set the tenant of before."""
+    # psycopg opens a transaction by itself; where none was open, none is left open.
+    with transaction.transaction() if isinstance(transaction, psycopg.Connection) else nullcontext():
+        tenant = fetch(transaction, TENANT, {})[0][0]
+        rows = fetch(transaction, statement, parameters)
+        fetch(transaction, RESTORE, {"tenant": tenant or ""})
+    return rows
 
-    connection = transaction.connection() if isinstance(transaction, Session) else transaction
-    check_driver(connection)
-    return connection.connection.driver_connection
 
-
-async def query_async(transaction: AsyncTransaction, org: UUID, statement: Statement, parameters: Row) -> Sequence[Row]:
+async def query_async(
+    transaction: AsyncTransaction, statement: DriverStatement, parameters: Mapping[str, str | None]
+) -> Rows:
     """Query on an async connection; see `query_sync`."""
-    check_supported(transaction)
-    driver = await async_driver_connection(transaction)
-    async with driver.transaction(force_rollback=True), driver.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(SQL.set_tenant, {"org": org})
-        await cursor.execute(statement, parameters)
-        return await cursor.fetchall()
-
-
-async def async_driver_connection(transaction: AsyncTransaction) -> psycopg.AsyncConnection[Any]:
-    """Return the psycopg connection below an async one."""
-    if isinstance(transaction, psycopg.AsyncConnection):
-        return transaction
-    from sqlalchemy.ext.asyncio import AsyncSession
-
-    connection = await transaction.connection() if isinstance(transaction, AsyncSession) else transaction
-    check_driver(connection)
-    driver: Any = (await connection.get_raw_connection()).driver_connection
-    assert isinstance(driver, psycopg.AsyncConnection), "other drivers were refused"
-    return cast("psycopg.AsyncConnection[Any]", driver)
+    async with transaction.transaction() if isinstance(transaction, psycopg.AsyncConnection) else nullcontext():
+        tenant = (await fetch_async(transaction, TENANT, {}))[0][0]
+        rows = await fetch_async(transaction, statement, parameters)
+        await fetch_async(transaction, RESTORE, {"tenant": tenant or ""})
+    return rows

@@ -33,7 +33,6 @@ RUNNERS = ("run_file", "run_after_functions", "read_file")
 
 # Modules where a statement and its function may be called differently, and why.
 NAMED_OTHERWISE = {
-    "jobs/enqueue.py": "one statement runs on a sync connection, an async one and our own",
     "db/fingerprint.py": "one function, whose name is the module's; the statement says what it does",
 }
 # The statements that stand in Python, and why.

@@ -1,22 +1,22 @@
 """The SDK: the same outcomes on every kind of connection, inside the caller's transaction."""
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
-from sqlalchemy import create_engine
-from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
-from sqlalchemy.orm import Session
+from psycopg import sql
 
 from duly.app import App
 from duly.errors import InvalidArgument, KeyReused
 from duly.jobs.work import Context
-from duly.outcomes import Created, Creation, Existing
+from duly.outcomes import Created, Existing
+from tests.support.drivers import DRIVERS, EnqueueVariant
 
 Admin = psycopg.Connection[Any]
+OTHER = UUID(int=11)
 app = App()
 
 
@@ -26,109 +26,10 @@ async def thumbnail(ctx: Context, image_id: str, size: int = 256) -> dict[str, o
     return {"image": image_id, "size": size, "attempt": ctx.attempt}
 
 
-def sqlalchemy_address(admin: Admin) -> str:
-    return f"postgresql+psycopg://{admin.info.user}@/{admin.info.dbname}?host={admin.info.host}&port={admin.info.port}"
-
-
-class EnqueueVariant:
-    """Enqueues inside a transaction of one kind of connection, and commits by default."""
-
-    def __init__(self, open_transaction: Callable[[], Any]) -> None:
-        self.open_transaction = open_transaction
-
-    async def ask(self, of: Any, fail: bool = False, when: Any = None, **arguments: Any) -> Creation[UUID]:
-        async with self.open_transaction() as transaction:
-            answer = of.on(transaction, **(when or {})).enqueue(**arguments)
-            creation: Creation[UUID] = await answer if hasattr(answer, "__await__") else answer
-            if fail:
-                raise RuntimeError("changed my mind")
-            return creation
-
-
-def psycopg_sync(admin: Admin) -> EnqueueVariant:
-    @asynccontextmanager
-    async def open_transaction() -> AsyncGenerator[Any, None]:
-        with psycopg.connect(admin.info.dsn) as connection:
-            yield connection
-
-    return EnqueueVariant(open_transaction)
-
-
-def psycopg_async(admin: Admin) -> EnqueueVariant:
-    @asynccontextmanager
-    async def open_transaction() -> AsyncGenerator[Any, None]:
-        async with await psycopg.AsyncConnection.connect(admin.info.dsn) as connection:
-            yield connection
-
-    return EnqueueVariant(open_transaction)
-
-
-def sqlalchemy_connection(admin: Admin) -> EnqueueVariant:
-    @asynccontextmanager
-    async def open_transaction() -> AsyncGenerator[Any, None]:
-        engine = create_engine(sqlalchemy_address(admin))
-        try:
-            with engine.begin() as connection:
-                yield connection
-        finally:
-            engine.dispose()
-
-    return EnqueueVariant(open_transaction)
-
-
-def sqlalchemy_session(admin: Admin) -> EnqueueVariant:
-    @asynccontextmanager
-    async def open_transaction() -> AsyncGenerator[Any, None]:
-        engine = create_engine(sqlalchemy_address(admin))
-        try:
-            with Session(engine) as session, session.begin():
-                yield session
-        finally:
-            engine.dispose()
-
-    return EnqueueVariant(open_transaction)
-
-
-def sqlalchemy_async_connection(admin: Admin) -> EnqueueVariant:
-    @asynccontextmanager
-    async def open_transaction() -> AsyncGenerator[Any, None]:
-        engine = create_async_engine(sqlalchemy_address(admin))
-        try:
-            async with engine.begin() as connection:
-                yield connection
-        finally:
-            await engine.dispose()
-
-    return EnqueueVariant(open_transaction)
-
-
-def sqlalchemy_async_session(admin: Admin) -> EnqueueVariant:
-    @asynccontextmanager
-    async def open_transaction() -> AsyncGenerator[Any, None]:
-        engine = create_async_engine(sqlalchemy_address(admin))
-        try:
-            async with AsyncSession(engine) as session, session.begin():
-                yield session
-        finally:
-            await engine.dispose()
-
-    return EnqueueVariant(open_transaction)
-
-
-ASKERS = (
-    psycopg_sync,
-    psycopg_async,
-    sqlalchemy_connection,
-    sqlalchemy_session,
-    sqlalchemy_async_connection,
-    sqlalchemy_async_session,
-)
-
-
-@pytest.fixture(params=ASKERS, ids=lambda each: each.__name__)
+@pytest.fixture(params=DRIVERS)
 def enqueuer(request: pytest.FixtureRequest, admin: Admin) -> EnqueueVariant:
     """Each kind of connection in turn."""
-    return request.param(admin)
+    return EnqueueVariant(request.param, admin.info.dsn)
 
 
 def jobs(admin: Admin) -> list[tuple[Any, ...]]:
@@ -159,10 +60,140 @@ async def test_same_key_returns_the_same_job_and_another_request_is_refused(
     assert len(jobs(admin)) == 1
 
 
+async def test_a_transaction_of_another_org_is_refused(enqueuer: EnqueueVariant, admin: Admin) -> None:
+    with admin.transaction():
+        admin.execute("select set_config('app.current_org_id', %s, true)", [str(OTHER)])
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            admin.execute("select ledger.enqueue(%s, 'thumbnail')", [app.org])
+    admin.execute(
+        sql.SQL("alter role current_user in database {} set app.current_org_id = {}").format(
+            sql.Identifier(admin.info.dbname), sql.Literal(str(OTHER))
+        )
+    )
+    with pytest.raises(Exception, match="acts for another org"):
+        await enqueuer.ask(thumbnail, image_id="a1")
+    await enqueuer.ask(thumbnail, when={"org": OTHER}, image_id="a1")
+    assert admin.execute("select org_id from ledger.job").fetchall() == [(OTHER,)]
+
+
+async def test_workers_are_woken_once_when_the_transaction_commits(enqueuer: EnqueueVariant, admin: Admin) -> None:
+    with psycopg.connect(admin.info.dsn, autocommit=True) as listener:
+        listener.execute("listen duly_ledger")
+        await enqueuer.ask(thumbnail, image_id="a1")
+        admin.execute("notify duly_ledger, 'end'")
+        seen = [each.payload for each in listener.notifies(timeout=30, stop_after=2)]
+    assert seen == ["", "end"]
+
+
+async def test_every_option_reaches_the_job(enqueuer: EnqueueVariant, admin: Admin) -> None:
+    noon = datetime(2030, 1, 31, 12, tzinfo=UTC)
+    when = {"org": OTHER, "key": "k%s $1", "run_at": noon, "priority": -7, "requested_by": "anna"}
+    await enqueuer.ask(thumbnail, when=when, image_id="100 % of ä \\ ' \"", size=1)
+    await enqueuer.ask(thumbnail, when={"delay": "1h"}, image_id="a1")
+    rows = admin.execute(
+        "select org_id, idempotency_key, run_at, priority, requested_by, payload, queue, max_attempts, timeout_seconds,"
+        " backoff_policy::text, backoff_base_seconds, backoff_cap_seconds, retain_for::text from ledger.job order by id"
+    ).fetchall()
+    declared = ("images", 3, 120.0, "exp", 15.0, 600.0, "720:00:00")
+    payload = {"image_id": "100 % of ä \\ ' \"", "size": 1}
+    assert rows[0] == (OTHER, "k%s $1", noon, -7, "anna", payload, *declared)
+    assert rows[1] == (app.org, None, rows[1][2], 0, None, {"image_id": "a1"}, *declared)
+    assert admin.execute("select bool_and(run_at = created_at + '1 h') from ledger.job where priority = 0").fetchone()
+
+
+async def test_many_jobs_are_enqueued_at_once_and_answered_in_order(enqueuer: EnqueueVariant, admin: Admin) -> None:
+    noon = datetime(2030, 1, 31, 12, tzinfo=UTC)
+
+    declared: Any = thumbnail
+
+    def enqueue(tx: Any) -> Any:
+        return declared.on(tx, priority=3).enqueue_many(
+            ({"image_id": each} for each in ("a", "b", "a", "c")), keys=["k1", None, "k1", "k3"], run_ats=[noon] * 4
+        )
+
+    first, second, repeated, third = await enqueuer.call(enqueue)
+    assert [type(each) for each in (first, second, repeated, third)] == [Created, Created, Existing, Created]
+    assert first.job_id == repeated.job_id
+    rows = admin.execute(
+        "select id, payload ->> 'image_id', idempotency_key, run_at, priority from ledger.job"
+    ).fetchall()
+    assert set(rows) == {
+        (first.job_id, "a", "k1", noon, 3),
+        (second.job_id, "b", None, noon, 3),
+        (third.job_id, "c", "k3", noon, 3),
+    }
+    with pytest.raises(RuntimeError, match="changed my mind"):
+        await enqueuer.call(lambda tx: declared.on(tx).enqueue_many([{"image_id": "d"}]), fail=True)
+    with pytest.raises(KeyReused, match="k1"):
+        await enqueuer.call(lambda tx: declared.on(tx).enqueue_many([{"image_id": "z"}], keys=["k1"]))
+    assert len(jobs(admin)) == 3
+
+
+async def test_a_type_of_another_program_is_enqueued_by_its_name(enqueuer: EnqueueVariant, admin: Admin) -> None:
+    mine: Any = app
+    other: Any = App()
+    made = await enqueuer.call(lambda tx: other.enqueue("report", {"year": 2030}, tx, key="r"))
+    again = await enqueuer.call(lambda tx: other.enqueue("report", {"year": 2030}, tx, key="r"))
+    known = await enqueuer.call(lambda tx: mine.enqueue("thumbnail", {"image_id": "a1"}, tx))
+    assert again == Existing(made.job_id)
+    assert known.job_id
+    assert [row[:3] for row in jobs(admin)] == [
+        ("report", "default", {"year": 2030}),
+        ("thumbnail", "images", {"image_id": "a1"}),
+    ]
+    with pytest.raises(InvalidArgument, match="cannot be called with these arguments"):
+        await enqueuer.call(lambda tx: mine.enqueue("thumbnail", {"image": "a1"}, tx))
+    with pytest.raises(InvalidArgument, match="job type 'a b': must have 1 to 100 characters"):
+        await enqueuer.call(lambda tx: other.enqueue("a b", {}, tx))
+
+
 async def test_database_refusal_is_raised_as_invalid_argument(enqueuer: EnqueueVariant, admin: Admin) -> None:
-    with pytest.raises(InvalidArgument):
-        await enqueuer.ask(thumbnail, when={"priority": 1000}, image_id="a1")
+    with pytest.raises(InvalidArgument, match="key: must have 1 to 255 characters"):
+        await enqueuer.ask(thumbnail, when={"key": ""}, image_id="a1")
     assert jobs(admin) == []
+
+
+def test_more_jobs_than_one_call_takes_are_enqueued_in_several(admin: Admin) -> None:
+    creations = thumbnail.on(admin).enqueue_many({"image_id": str(number)} for number in range(10_001))
+    assert len({each.job_id for each in creations}) == 10_001
+    in_order = admin.execute(
+        "select array_agg((payload ->> 'image_id')::int order by nth) from ledger.job"
+        " join unnest(%s::uuid[]) with ordinality as given (id, nth) using (id)",
+        [[each.job_id for each in creations]],
+    ).fetchone()
+    assert in_order == (list(range(10_001)),)
+
+
+@pytest.mark.parametrize(
+    ("options", "lists", "answer"),
+    [
+        ({}, {"keys": ["a"]}, "fewer keys than payloads"),
+        ({}, {"keys": ["a", "b", "c"]}, "more keys than payloads"),
+        ({}, {"run_ats": []}, "fewer run_ats than payloads"),
+        ({}, {"keys": [1, 2]}, r"keys=\[..., 1\] of thumbnail.enqueue_many\(\): must be a string"),
+        ({"key": "k"}, {}, r"key= of thumbnail.on\(\) is of one job; pass enqueue_many\(payloads, keys=\[...\]\)"),
+        ({"run_at": datetime(2030, 1, 1, tzinfo=UTC)}, {}, "run_at= of thumbnail.on"),
+    ],
+)
+def test_lists_that_do_not_match_the_payloads_are_refused(admin: Admin, options: Any, lists: Any, answer: str) -> None:
+    with pytest.raises(InvalidArgument, match=answer):
+        thumbnail.on(admin, **options).enqueue_many([{"image_id": "a"}, {"image_id": "b"}], **lists)
+    assert jobs(admin) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        ({"key": 7}, r"key=7 of thumbnail.on\(\): must be a string"),
+        ({"org": "acme"}, "org='acme' of thumbnail.on.*must be a UUID"),
+        ({"priority": 101}, "priority=101 of thumbnail.on.*between -100 and 100"),
+        ({"run_at": "noon"}, "run_at='noon' of thumbnail.on.*must be a datetime"),
+        ({"delay": "soon"}, "delay='soon' of thumbnail.on"),
+    ],
+)
+def test_an_invalid_option_is_refused_with_its_value(admin: Admin, options: Any, answer: str) -> None:
+    with pytest.raises(InvalidArgument, match=answer):
+        thumbnail.on(admin, **options)
 
 
 def test_enqueue_refuses_arguments_that_the_handler_does_not_accept(admin: Admin) -> None:

@@ -11,9 +11,15 @@ from pathlib import Path
 from duly.launcher import ROOT
 
 PROGRAM = """
+from uuid import UUID
+
+import asyncpg  # type: ignore[import-untyped, unused-ignore]  # pyright: ignore
+import django.db.backends.base.base  # type: ignore[import-untyped, unused-ignore]  # pyright: ignore
 import duly
 import psycopg
-from sqlalchemy.ext.asyncio import AsyncSession
+import psycopg2.extensions  # type: ignore[import-untyped, unused-ignore]  # pyright: ignore
+import sqlalchemy.orm
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 
 app = duly.App()
 
@@ -35,6 +41,52 @@ def plain(tx: psycopg.Connection) -> None:
     thumbnail.on(tx).enqueue(1)  # wrong
     thumbnail.on(tx, dely="1h").enqueue("a1")  # wrong
     duly.Backoff("fixed", 1, 1)
+
+
+def takes(job_id: UUID) -> None: ...
+
+
+def sync(
+    cursor: psycopg.Cursor,
+    connection: sqlalchemy.Connection,
+    session: sqlalchemy.orm.Session,
+    scoped: sqlalchemy.orm.scoped_session[sqlalchemy.orm.Session],
+    django: django.db.backends.base.base.BaseDatabaseWrapper,
+    old: psycopg2.extensions.connection,
+    old_cursor: psycopg2.extensions.cursor,
+) -> None:
+    takes(thumbnail.on(cursor).enqueue("a1").job_id)
+    takes(thumbnail.on(connection).enqueue("a1").job_id)
+    takes(thumbnail.on(session).enqueue("a1").job_id)
+    takes(thumbnail.on(scoped).enqueue("a1").job_id)
+    takes(thumbnail.on(django).enqueue("a1").job_id)
+    takes(thumbnail.on(old).enqueue("a1").job_id)
+    takes(thumbnail.on(old_cursor).enqueue("a1").job_id)
+    takes(app.enqueue("report", {}, session, delay="1h").job_id)
+    takes(thumbnail.on(session).enqueue_many([{"image_id": "a1"}])[0].job_id)
+    takes(thumbnail.on(session).enqueue("a1"))  # wrong
+    app.enqueue("report", {}, session, dely="1h")  # wrong
+
+
+async def awaited(
+    cursor: psycopg.AsyncCursor,
+    connection: AsyncConnection,
+    session: AsyncSession,
+    scoped: async_scoped_session[AsyncSession],
+    plain: asyncpg.Connection,
+) -> None:
+    takes((await thumbnail.on(cursor).enqueue("a1")).job_id)
+    takes((await thumbnail.on(connection).enqueue("a1")).job_id)
+    takes((await thumbnail.on(session).enqueue("a1")).job_id)
+    takes((await thumbnail.on(scoped).enqueue("a1")).job_id)
+    takes((await thumbnail.on(plain).enqueue("a1")).job_id)
+    takes((await app.enqueue("report", {}, session)).job_id)
+    takes((await thumbnail.on(session).enqueue_many([{"image_id": "a1"}]))[0].job_id)
+    thumbnail.on(connection).enqueue("a1")  # forgotten
+    thumbnail.on(session).enqueue_many([])  # forgotten
+    app.enqueue("report", {}, connection)  # forgotten
+    thumbnail.on(None)  # wrong
+    thumbnail.on("postgresql://")  # wrong
 
 
 @app.job("later", max_attempt=3)  # wrong
