@@ -388,10 +388,14 @@ PLANTED_OFFENCES = {
         ENTRIES + BO + REVERSE.replace("select user_id", f"select {BO_ID}")
     ),
     "sent_runs_have_a_reminder": SCHEDULED + "update scheduler.job_runs set status = 'sent'",
-    "no_run_is_in_the_default_partition": (
-        "do $$ begin execute 'drop table scheduler.job_runs_' || to_char(now() at time zone 'UTC', 'YYYY_MM'); end $$;"
+    "no_run_of_this_month_is_in_an_edge": (
+        "do $$ declare part text; begin for part in select name from scheduler.list_partitions()"
+        " where isfinite(first_at) loop execute 'alter table scheduler.job_runs detach partition scheduler.' || part;"
+        " end loop;"
+        " perform scheduler.attach_partition('job_runs_future', date_trunc('month', now(), 'UTC'), 'infinity'); end $$;"
         + SCHEDULED
     ),
+    "partitions_cover_all_time": "drop table scheduler.job_runs_future",
     "notifications_match_their_delivery": (
         FINISHED_SESSION + "update schedule_ingest.schedule_notification set delivery = 'failed'"
     ),

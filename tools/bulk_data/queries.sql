@@ -11,7 +11,7 @@ set session_replication_role = origin;
 
 -- name: create_partitions
 -- The partitions that runs of the past lie in.
-select scheduler.make_partition((duly.now() - make_interval(days => 28 * m))::date) from generate_series(1, 14) as m;
+select scheduler.make_months((duly.now() - make_interval(days => 28 * 14))::date);
 
 -- name: add_people
 -- The people that runs, messages and posts belong to.

@@ -35,7 +35,7 @@ def list_partitions(context: CheckContext) -> Sequence[Row]:
 def note_months(partitions: Sequence[Row], limits: Limits) -> Note:
     """Note how many full months after the current one have partitions, with the fix if too few."""
     table, now = partitions[0], partitions[0]["now_at"]
-    until = covered_until(now, [row for row in partitions if row["partition"] and not row["is_default"]])
+    until = covered_until(now, [row for row in partitions if row["partition"] and not is_edge(row)])
     if until is None:
         return ok(f"{table['full_name']} has no end")
     ahead = max(0, (until.year - now.year) * 12 + until.month - now.month - 1)
@@ -51,6 +51,11 @@ def note_months(partitions: Sequence[Row], limits: Limits) -> Note:
     bounds = f"from ('{begin:%Y-%m-%d %H:%M}+00') to ('{end:%Y-%m-%d %H:%M}+00')"
     fix = f"create table {table['schema_name']}.{name} partition of {table['full_name']} for values {bounds}"
     return make_note(found, fix)
+
+
+def is_edge(partition: Row) -> bool:
+    """Tell whether a partition is there for rows that have no month of their own."""
+    return partition["is_default"] or (partition["full_name"] == RUNS and partition["to_at"] is None)
 
 
 def covered_until(now: datetime, partitions: Sequence[Row]) -> datetime | None:
@@ -79,10 +84,6 @@ def note_default_rows(context: CheckContext, partition: Row) -> Sequence[Note]:
         return []
     table, default = partition["full_name"], partition["partition_name"]
     found = f"{about}{count}{' or more' if count == MAX_ROWS else ''} rows in the default partition {default}"
-    if table == RUNS:
-        return [
-            warn(found, "duly partitions create MONTH, such as 2026-11, for each of their months; it moves the rows")
-        ]
     steps = f"alter table {table} detach partition {default}; create the partitions its rows need; insert them again"
     return [warn(found, f"{steps}; attach it empty")]
 

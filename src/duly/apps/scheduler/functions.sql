@@ -95,10 +95,6 @@ create or replace function scheduler.delete_run_key() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- make_partition moves rows between partitions: their keys stay.
-    if current_setting('scheduler.is_moving_rows', true) = 'on' then
-        return null;
-    end if;
     delete from scheduler.job_run_keys as k where k.job_run_id = old.id;
     if old.reminder_id is not null then
         with unsent as (
@@ -187,74 +183,197 @@ $$;
 comment on function scheduler.watch_partition(regclass) is
     'Log and limit what is written into a partition directly, too.';
 
-create or replace function scheduler.make_partition(month date) returns boolean
+-- Partitions: every instant has one. The months follow each other without a gap; what is before the first lies in the
+-- past edge, what is after the last in the future edge, so that no run is ever refused for its time. A month is taken
+-- off an edge, and goes back to the past edge when it is dropped, in one transaction that locks job_runs for a moment.
+
+create or replace function scheduler.list_partitions(
+    out name text, out first_at timestamptz, out end_at timestamptz
+) returns setof record
+    language sql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO'
+    as $$
+    select c.relname, bounds.texts[1]::timestamptz, bounds.texts[2]::timestamptz
+    from pg_inherits as i
+    join pg_class as c on c.oid = i.inhrelid
+    left join lateral regexp_match(
+        replace(replace(pg_get_expr(c.relpartbound, c.oid), 'MINVALUE', '''-infinity'''), 'MAXVALUE', '''infinity'''),
+        'FROM \(''(.+)''\) TO \(''(.+)''\)'
+    ) as bounds (texts) on true
+    where i.inhparent = 'scheduler.job_runs'::regclass
+    order by 2, 1
+    $$;
+comment on function scheduler.list_partitions() is
+    'The partitions of job_runs in order: the past edge from -infinity, the months, the future edge to infinity.';
+
+create or replace function scheduler.lock_partitions() returns void
+    language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '100ms'
+    as $$
+begin
+    -- Whatever reads or writes runs queues behind a lock that waits: each try is short, and pauses after it.
+    for nth in 1..15 loop
+        begin
+            -- In the order in which a change of a schedule locks, so that there is no deadlock.
+            lock table scheduler.jobs in share row exclusive mode;
+            lock table only scheduler.job_runs in access exclusive mode;
+            return;
+        exception when lock_not_available then
+            if nth = 15 then
+                raise;
+            end if;
+        end;
+        perform pg_sleep(0.1);
+    end loop;
+end
+$$;
+comment on function scheduler.lock_partitions() is
+    'Lock job_runs for a change of its partitions within three seconds, or fail with lock_not_available.';
+
+create or replace function scheduler.attach_partition(part text, first_at timestamptz, end_at timestamptz) returns void
+    language plpgsql set search_path = pg_catalog, pg_temp set timezone = 'UTC' set lock_timeout = '3s'
+    as $$
+begin
+    execute format(
+        'alter table scheduler.job_runs attach partition scheduler.%I for values from (%s) to (%s)', part,
+        case when isfinite(first_at) then quote_literal(first_at) else 'minvalue' end,
+        case when isfinite(end_at) then quote_literal(end_at) else 'maxvalue' end
+    );
+end
+$$;
+
+create or replace function scheduler.make_months(month date) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' set lock_timeout = '3s'
     as $$
 declare
-    first_at constant timestamptz := date_trunc('month', month::timestamp) at time zone 'UTC';
-    end_at constant timestamptz := (date_trunc('month', month::timestamp) + interval '1 month') at time zone 'UTC';
-    part constant text := 'job_runs_' || to_char(first_at, 'YYYY_MM');
+    most constant int := 120;
+    wanted_at constant timestamptz := date_trunc('month', month::timestamp) at time zone 'UTC';
+    edge record;
+    first_at timestamptz;
+    end_at timestamptz;
+    month_at timestamptz;
+    part text;
+    dropped date;
+    made int := 0;
 begin
-    perform pg_advisory_xact_lock(hashtextextended('scheduler.make_partition', 0));
-    if to_regclass('scheduler.' || quote_ident(part)) is not null then
-        return false;
+    for nth in 1..2 loop
+        select * into edge from scheduler.list_partitions() as p where p.first_at <= wanted_at and p.end_at > wanted_at;
+        if isfinite(edge.first_at) and isfinite(edge.end_at) then
+            return 0;  -- a month that there is
+        end if;
+        if nth = 1 then
+            perform scheduler.lock_partitions();  -- another transaction may have made it while this one waited
+        end if;
+    end loop;
+    if edge.name is null then  -- a gap, where a month was dropped by hand
+        select max(p.end_at) filter (where p.end_at <= wanted_at), min(p.first_at) filter (where p.first_at > wanted_at)
+        into first_at, end_at
+        from scheduler.list_partitions() as p;
+    elsif isfinite(edge.end_at) then
+        first_at := wanted_at;
+        end_at := edge.end_at;
+    else
+        first_at := edge.first_at;
+        end_at := wanted_at + interval '1 month';
     end if;
-    if end_at <= duly.now() and exists (
-        select
-        from scheduler.job_run_keys as k
-        where k.scheduled_at >= first_at and k.scheduled_at < end_at and not exists (
-            select from scheduler.job_runs_default as r where r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
-        )
-    ) then
-        raise exception 'the month % was dropped, and its periods do not come again', to_char(first_at, 'YYYY-MM')
+    if (first_at + make_interval(months => most) < end_at) is not false then
+        raise exception 'more than % months lie between % and the months that there are', most,
+            to_char(wanted_at, 'YYYY-MM') using errcode = 'invalid_parameter_value';
+    end if;
+    select d.month into dropped from scheduler.dropped_months as d where d.month >= first_at::date order by 1 limit 1;
+    if found then
+        raise exception 'the month % was dropped, and its periods do not come again', to_char(dropped, 'YYYY-MM')
             using errcode = 'invalid_parameter_value';
     end if;
-    -- Locked in the order in which a change of a schedule locks, so that there is no deadlock.
-    lock table scheduler.jobs in share row exclusive mode;
-    execute format(
-        'create table scheduler.%I (like scheduler.job_runs including defaults including constraints)', part
-    );
-    if exists (
-        select from scheduler.job_runs_default as r where r.scheduled_at >= first_at and r.scheduled_at < end_at
-    ) then
-        perform set_config('scheduler.is_moving_rows', 'on', true);
-        execute format('with moved as (delete from scheduler.job_runs_default as r'
-            ' where r.scheduled_at >= $1 and r.scheduled_at < $2 returning *)'
-            ' insert into scheduler.%I select * from moved', part) using first_at, end_at;
-        perform set_config('scheduler.is_moving_rows', '', true);
+    if edge.name is not null then
+        execute format('alter table scheduler.job_runs detach partition scheduler.%I', edge.name);
     end if;
-    execute format('alter table scheduler.job_runs attach partition scheduler.%I for values from (%L) to (%L)',
-        part, first_at, end_at);
-    perform scheduler.watch_partition(('scheduler.' || quote_ident(part))::regclass);
-    return true;
+    for month_at in select generate_series(first_at, end_at - interval '1 month', interval '1 month') loop
+        part := 'job_runs_' || to_char(month_at, 'YYYY_MM');
+        execute format(
+            'create table scheduler.%I (like scheduler.job_runs including defaults including constraints)', part
+        );
+        if edge.name is not null then
+            -- Neither table has the triggers of job_runs at this moment: moving a run is no transition.
+            execute format('with moved as (delete from scheduler.%I as r'
+                ' where r.scheduled_at >= $1 and r.scheduled_at < $2 returning *)'
+                ' insert into scheduler.%I select * from moved', edge.name, part)
+                using month_at, month_at + interval '1 month';
+        end if;
+        perform scheduler.attach_partition(part, month_at, month_at + interval '1 month');
+        perform scheduler.watch_partition(('scheduler.' || quote_ident(part))::regclass);
+        made := made + 1;
+    end loop;
+    if isfinite(edge.end_at) then
+        perform scheduler.attach_partition(edge.name, edge.first_at, first_at);
+    elsif edge.name is not null then
+        perform scheduler.attach_partition(edge.name, end_at, edge.end_at);
+    end if;
+    return made;
 end
 $$;
-comment on function scheduler.make_partition(date) is
-    'Create the partition of the UTC month of this day and move its rows there; false if it exists.';
+comment on function scheduler.make_months(date) is
+    'Make the UTC month of this day and those between it and the months that there are, with the runs of an edge that '
+    'lie in them; return how many.';
 
 create or replace function scheduler.ensure_partitions(ahead int default 3) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
     as $$
 declare
-    month date;
+    last_at constant timestamptz := date_trunc('month', duly.now()) + make_interval(months => ahead);
+    gap record;
+    future_at timestamptz;
     made int := 0;
 begin
     if ahead is null or ahead not between 0 and 120 then
         raise exception 'partitions are made for 0 to 120 months ahead, not %', coalesce(ahead::text, 'null')
             using errcode = 'invalid_parameter_value';
     end if;
-    for months in 0..ahead loop
-        month := (duly.now() + make_interval(months => months))::date;
-        if to_regclass('scheduler.job_runs_' || to_char(month, 'YYYY_MM')) is null
-            and scheduler.make_partition(month) then
-            made := made + 1;
-        end if;
+    for gap in
+        select p.next_at - interval '1 month' as last_at
+        from (
+            select q.end_at, lead(q.first_at) over (order by q.first_at) as next_at from scheduler.list_partitions() as q
+        ) as p
+        where p.next_at > p.end_at  -- a month was dropped by hand
+    loop
+        made := made + scheduler.make_months(gap.last_at::date);
     end loop;
+    select p.first_at into future_at from scheduler.list_partitions() as p where p.end_at = 'infinity';
+    -- After a jump of the clock by more than ten years runs lie in the edge: no months are made for such a jump.
+    if future_at <= last_at and last_at < future_at + interval '10 years' then
+        made := made + scheduler.make_months(last_at::date);
+    end if;
     return made;
 end
 $$;
 comment on function scheduler.ensure_partitions(int) is
-    'Create the missing partitions of this month and the next ones; return how many.';
+    'Make the missing months up to this one and the next ones; return how many.';
+
+create or replace function scheduler.drop_month(month date) returns bigint
+    language plpgsql set search_path = pg_catalog, pg_temp set timezone = 'UTC' set lock_timeout = '3s'
+    as $$
+declare
+    past record;
+    dropped record;
+    runs bigint;
+begin
+    perform scheduler.lock_partitions();
+    select * into past from scheduler.list_partitions() as p where p.first_at = '-infinity';
+    select * into dropped from scheduler.list_partitions() as p where p.first_at = past.end_at and isfinite(p.end_at);
+    if dropped.first_at is distinct from date_trunc('month', month::timestamp) at time zone 'UTC' then
+        raise exception '% is not the first month', to_char(month, 'YYYY-MM')
+            using errcode = 'invalid_parameter_value', hint = 'months are dropped from the first one on';
+    end if;
+    execute format('select count(*) from scheduler.%I', dropped.name) into runs;
+    insert into scheduler.dropped_months (month, runs) values (dropped.first_at::date, runs);
+    execute format('alter table scheduler.job_runs detach partition scheduler.%I', dropped.name);
+    execute format('drop table scheduler.%I', dropped.name);
+    execute format('alter table scheduler.job_runs detach partition scheduler.%I', past.name);
+    perform scheduler.attach_partition(past.name, past.first_at, dropped.end_at);
+    return runs;
+end
+$$;
+comment on function scheduler.drop_month(date) is
+    'Drop the first month with its runs, whose keys stay, and return how many; the past edge takes its place.';
+
 
 -- What becomes of runs when their schedule is changed -----------------------------------------------------------------
 -- Any change, by any program. A planner that holds the plan loses its lease.
@@ -748,8 +867,8 @@ comment on function scheduler.is_locked(bigint, timestamptz) is
 
 grant usage on schema scheduler, expense to {worker}, {api}, {readonly};
 grant select on scheduler.jobs, scheduler.expense_templates, scheduler.job_plans, scheduler.missed_ranges,
-    scheduler.job_run_keys, scheduler.job_runs, scheduler.reminders, scheduler.confirmations, scheduler.upcoming,
-    scheduler.due_runs, expense.expenses
+    scheduler.job_run_keys, scheduler.dropped_months, scheduler.job_runs, scheduler.reminders,
+    scheduler.confirmations, scheduler.upcoming, scheduler.due_runs, expense.expenses
     to {worker}, {api}, {readonly};
 grant insert (
     user_id, name, description, rule, first_run_at, advance_minutes, channel, status, catch_up, request_key,

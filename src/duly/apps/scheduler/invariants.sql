@@ -17,9 +17,12 @@ limit %(limit)s;
 -- Every key has its run, unless the partition of its month was dropped.
 select format('the key of run %%s has no run', k.job_run_id) as offender
 from scheduler.job_run_keys as k
-where to_regclass('scheduler.job_runs_' || to_char(k.scheduled_at at time zone 'UTC', 'YYYY_MM')) is not null
-    and not exists (
+where not exists (
         select from scheduler.job_runs as r where r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
+    )
+    and not exists (
+        select from scheduler.dropped_months as d
+        where d.month = date_trunc('month', k.scheduled_at at time zone 'UTC')
     )
 order by 1
 limit %(limit)s;
@@ -308,11 +311,43 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: no_run_is_in_the_default_partition
--- No run of this month or the next three is in the default partition.
-select format('run %%s of %%s lies in the default partition', r.id, r.scheduled_at) as offender
-from scheduler.job_runs_default as r
+-- name: no_run_of_this_month_is_in_an_edge
+-- A run of this month or the next lies in its month, not in an edge.
+select format('run %%s of %%s lies in the future edge', r.id, r.scheduled_at) as offender
+from scheduler.job_runs_future as r
 where r.scheduled_at >= date_trunc('month', duly.now(), 'UTC')
-    and r.scheduled_at < date_trunc('month', duly.now(), 'UTC') + interval '4 months'
+    and r.scheduled_at < date_trunc('month', duly.now(), 'UTC') + interval '2 months'
+order by 1
+limit %(limit)s;
+
+-- name: partitions_cover_all_time
+-- Each partition begins where the one before it ends, from the past edge to the future edge; between them is every month
+-- in UTC by its name. Each has the triggers that log and limit runs.
+select format('the partition %%s (from %%s to %%s) %%s', coalesce(p.name, 'after the last'), p.first_at, p.end_at, case
+    when p.end_at is null then 'is no range of time'
+    when p.nth = 1 and (p.first_at <> '-infinity' or p.name <> 'job_runs_past') then 'is not the past edge'
+    when p.nth = p.parts and (p.end_at <> 'infinity' or p.name <> 'job_runs_future') then 'is not the future edge'
+    when p.first_at is distinct from p.before_at then 'leaves a gap before it'
+    when p.triggers <> 3 then 'lacks a trigger'
+    else 'is not a month'
+end) as offender
+from (
+    select q.name, q.first_at, q.end_at, row_number() over parts as nth, count(*) over () as parts,
+        coalesce(lag(q.end_at) over parts, '-infinity') as before_at,
+        (
+            select count(*) from pg_catalog.pg_trigger as t
+            where t.tgrelid = to_regclass('scheduler.' || quote_ident(q.name)) and t.tgenabled in ('O', 'A')
+                and t.tgname in ('job_runs_timeline_insert', 'job_runs_timeline_update', 'job_runs_limits')
+        ) as triggers
+    from scheduler.list_partitions() as q
+    window parts as (order by q.first_at, q.name)
+) as p
+where p.end_at is null or p.first_at <> p.before_at or p.triggers <> 3 or not case
+    when p.nth = 1 then p.name = 'job_runs_past' and p.first_at = '-infinity'
+    when p.nth = p.parts then p.name = 'job_runs_future' and p.end_at = 'infinity'
+    else p.name = 'job_runs_' || to_char(p.first_at at time zone 'UTC', 'YYYY_MM')
+        and p.first_at = date_trunc('month', p.first_at, 'UTC')
+        and p.end_at at time zone 'UTC' = p.first_at at time zone 'UTC' + interval '1 month'
+end
 order by 1
 limit %(limit)s;

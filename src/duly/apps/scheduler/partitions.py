@@ -1,21 +1,21 @@
 """The monthly partitions of the runs: created ahead, archived to a file when they are over, and dropped.
 
-    create ----> future month ----> current month ----> past month ----> archive ----> drop
+    past edge | month | ... | this month | ... | month | future edge
 
-A month can be archived and dropped when it is over and none of its runs is open. Dropping removes the runs; their keys
-stay, so that a period never gets a second run. Changes of the table give up after waiting three seconds for locks.
+Months are taken off the edges and follow each other without a gap, so that a run of any time has a partition. A
+month can be archived when it is over and none of its runs is open, and dropped when it is also the first. Dropping
+removes the runs; their keys stay, so that a period never gets a second run. Changes of the table give up after waiting
+three seconds for locks.
 """
 
-import asyncio
 import re
-import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 import orjson
-from psycopg.errors import DeadlockDetected, LockNotAvailable
+from psycopg.errors import DeadlockDetected, InvalidParameterValue, LockNotAvailable
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
@@ -26,10 +26,8 @@ SQL = load_queries(__file__, "partitions.sql")
 MAX_AHEAD = 120
 MAX_COUNTED_RUNS = 1_000_000  # of larger partitions the number is estimated
 PAGE_SIZE = 1000
-LOCK_RETRY_SECONDS, LOCK_RETRY_PAUSE_SECONDS = 3.0, 0.1
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 MONTH = re.compile(r"(2[01][0-9]{2})-(0[1-9]|1[0-2])")
-BOUNDS = re.compile(r"FROM \('(.+?)'\) TO \('(.+?)'\)")
 
 
 @dataclass(frozen=True)
@@ -63,8 +61,8 @@ class Partition:
     """A partition, and how many runs it has."""
 
     name: str
-    first_at: datetime | None  # None for the default partition, which has the runs of all other months
-    end_at: datetime | None
+    first_at: datetime | None  # None for the past edge
+    end_at: datetime | None  # None for the future edge
     runs: int
     is_estimate: bool
     open_runs: int
@@ -85,7 +83,7 @@ async def list_months(pool: Pool) -> Sequence[Partition]:
     async with pool.transaction() as connection:
         await set_utc_timezone(connection)
         return [
-            Partition(row["name"], *parse_bounds(row["bounds"]), **await measure_partition(connection, row["name"]))
+            Partition(**row, **await measure_partition(connection, row["name"]))
             for row in await list_partitions(connection)
         ]
 
@@ -95,17 +93,16 @@ async def create_ahead(pool: Pool, ahead: int) -> int:
     if not 0 <= ahead <= MAX_AHEAD:
         raise InvalidArgument(f"ahead: must be 0 to {MAX_AHEAD} months, not {ahead}")
     async with lock_errors_as_unavailable(), pool.transaction() as connection:
-        await set_lock_timeout(connection)
         return await create_partitions_ahead(connection, ahead)
 
 
-async def create_month(pool: Pool, month: Month) -> bool:
-    """Create one month; False when it exists, Conflict when it was dropped: its keys have no runs any more."""
+async def create_month(pool: Pool, month: Month) -> int:
+    """Create a month, and those between it and the existing ones; return how many. Conflict when one was dropped."""
     async with lock_errors_as_unavailable(), pool.transaction() as connection:
-        await set_lock_timeout(connection)
-        if (await find_month(connection, month))["was_dropped"]:
-            raise Conflict(f"{month} was dropped and cannot be created again: the keys of its runs still exist")
-        return await create_partition(connection, month.first_at.date())
+        try:
+            return await make_months(connection, month.first_at.date())
+        except InvalidParameterValue as error:
+            raise Conflict(f"{month} cannot be created: {error.diag.message_primary}") from None
 
 
 async def archive_month(pool: Pool, month: Month) -> AsyncGenerator[tuple[bytes, int, int], None]:
@@ -121,36 +118,20 @@ async def archive_month(pool: Pool, month: Month) -> AsyncGenerator[tuple[bytes,
 
 
 async def drop_month(pool: Pool, month: Month) -> int:
-    """Drop a finished month; return how many runs it had."""
-    give_up_at = time.monotonic() + LOCK_RETRY_SECONDS
-    async with lock_errors_as_unavailable():
-        while True:
-            try:
-                return await try_to_drop(pool, month)
-            except LockNotAvailable:
-                if time.monotonic() > give_up_at:
-                    raise
-                await asyncio.sleep(LOCK_RETRY_PAUSE_SECONDS)
-
-
-async def try_to_drop(pool: Pool, month: Month) -> int:
-    """Drop it in one transaction, unless a lock is not available."""
+    """Drop a finished month, the first; return how many runs it had."""
     async with pool.transaction() as connection:
-        await set_lock_timeout(connection)
         await get_finished_month(connection, month, "dropped")  # before other sessions wait for our lock
-        await lock_table(connection)
-        await lock_partition(connection, month.partition_name)
-        runs = (await get_finished_month(connection, month, "dropped"))["runs"]
-        await detach_partition(connection, month.partition_name)
-        await drop_partition(connection, month.partition_name)
-        return runs
+    async with lock_errors_as_unavailable(), pool.transaction() as connection:
+        await lock_partitions(connection)
+        await get_finished_month(connection, month, "dropped")
+        return await drop_partition(connection, month.first_at.date())
 
 
 # Statements -----------------------------------------------------------------------------------------------------------
 
 
 async def list_partitions(connection: Connection) -> Sequence[Row]:
-    """Return the partitions, each with its name and bounds."""
+    """Return the partitions in order, each with its name and bounds."""
     return await get_rows(connection, SQL.list_partitions)
 
 
@@ -175,29 +156,23 @@ async def find_foreign_owner(connection: Connection, partition: str) -> Row | No
 
 
 async def find_month(connection: Connection, month: Month) -> Row:
-    """Return whether a month is over, exists, and was dropped."""
+    """Return whether a month is over, and whether it exists; and the first month."""
     return await get_row(
         connection,
         SQL.find_month,
         partition=f"scheduler.{month.partition_name}",
-        first_at=month.first_at,
         end_at=month.end_at,
     )
 
 
-async def create_partition(connection: Connection, day: date) -> bool:
-    """Create the month of a day; False when it exists."""
-    return await get_value(connection, SQL.create_partition, day=day)
+async def make_months(connection: Connection, day: date) -> int:
+    """Create the month of a day and those between it and the existing ones; return how many."""
+    return await get_value(connection, SQL.make_months, day=day)
 
 
 async def create_partitions_ahead(connection: Connection, ahead: int) -> int:
     """Create the partitions of the coming months; return how many were missing."""
     return await get_value(connection, SQL.create_partitions_ahead, ahead=ahead)
-
-
-async def set_lock_timeout(connection: Connection) -> None:
-    """Wait at most three seconds for a lock, for the rest of this transaction."""
-    await get_value(connection, SQL.set_lock_timeout)
 
 
 async def use_snapshot(connection: Connection) -> None:
@@ -219,24 +194,14 @@ async def list_runs(
     )
 
 
-async def lock_table(connection: Connection) -> None:
-    """Lock the table exclusively."""
-    await execute(connection, SQL.lock_table)
+async def lock_partitions(connection: Connection) -> None:
+    """Lock the partitions for a change."""
+    await execute(connection, SQL.lock_partitions)
 
 
-async def lock_partition(connection: Connection, partition: str) -> None:
-    """Lock a partition and the table of schedules exclusively, or fail at once."""
-    await execute(connection, SQL.using(partition=partition).lock_partition)
-
-
-async def detach_partition(connection: Connection, partition: str) -> None:
-    """Detach a partition from the table."""
-    await execute(connection, SQL.using(partition=partition).detach_partition)
-
-
-async def drop_partition(connection: Connection, partition: str) -> None:
-    """Drop a detached partition."""
-    await execute(connection, SQL.using(partition=partition).drop_partition)
+async def drop_partition(connection: Connection, day: date) -> int:
+    """Drop the month of a day, the first, and return how many runs it had."""
+    return await get_value(connection, SQL.drop_month, day=day)
 
 
 # Helpers --------------------------------------------------------------------------------------------------------------
@@ -257,13 +222,10 @@ async def get_finished_month(connection: Connection, month: Month, operation: st
             f"{month} cannot be {operation}: {open_runs} of its runs {'is' if open_runs == 1 else 'are'} open "
             "(pending, sent or snoozed); answer them, or archive their schedules; see: duly schedule runs --status sent"
         )
+    if operation == "dropped" and found["first_partition"] != month.partition_name:
+        first = found["first_partition"].removeprefix("job_runs_").replace("_", "-")
+        raise Conflict(f"{month} is not the first month: drop {first} before it")
     return measured
-
-
-def parse_bounds(text: str) -> tuple[datetime | None, datetime | None]:
-    """Parse the bounds of a partition, which the server prints in UTC; None for the default partition."""
-    found = BOUNDS.search(text)
-    return (datetime.fromisoformat(found[1]), datetime.fromisoformat(found[2])) if found else (None, None)
 
 
 @asynccontextmanager

@@ -19,9 +19,12 @@ from tests.support.scheduler.actions import ScheduleActions
 def cli(schedules: ScheduleActions, tmp_path: Path) -> CommandLine:
     """The command line on a database where it is March 2030, with partitions for the two months before."""
     schedules.set_clock("2030-03-15T12:00+00:00")
-    for month in ("2030-01-01", "2030-02-01", "2030-03-01"):
-        schedules.admin.execute("select scheduler.make_partition(%s)", [month])
     schedules.admin.execute("select scheduler.ensure_partitions(3)")
+    schedules.admin.execute(
+        "select scheduler.drop_month(p.first_at::date) from scheduler.list_partitions() as p"
+        " where isfinite(p.first_at) and p.end_at <= '2030-01-01Z'"
+    )
+    schedules.admin.execute("delete from scheduler.dropped_months")
     schedules.add_user("anna")
     schedules.admin.execute(
         "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
@@ -63,12 +66,14 @@ def test_months_are_listed_with_their_runs(schedules: ScheduleActions, cli: Comm
         "open_runs": 0,
     }
     assert (found["job_runs_2030_02"]["runs"], found["job_runs_2030_02"]["open_runs"]) == (1, 1)
-    assert (found["job_runs_default"]["runs"], found["job_runs_default"]["first_at"]) == (1, None)
-    assert list(found) == sorted(found)
+    past, *_, future = found.values()
+    assert (past["name"], past["runs"], past["first_at"]) == ("job_runs_past", 1, None)
+    assert (future["name"], future["runs"], future["end_at"]) == ("job_runs_future", 0, None)
     head, *rows = cli.output("partitions", "list").splitlines()
     assert head.split() == ["partition", "from", "to", "runs", "open"]
     assert ["job_runs_2030_01", "2030-01-01", "2030-02-01", "2", "0"] in [row.split() for row in rows]
-    assert rows[-1].split() == ["job_runs_default", "-", "-", "1", "0"]
+    assert rows[0].split() == ["job_runs_past", "-", "2030-01-01", "1", "0"]
+    assert rows[-1].split() == ["job_runs_future", "2030-07-01", "-", "0", "0"]
 
 
 def test_archive_writes_more_runs_than_one_page(schedules: ScheduleActions, cli: CommandLine, tmp_path: Path) -> None:
@@ -87,6 +92,16 @@ def test_archive_writes_more_runs_than_one_page(schedules: ScheduleActions, cli:
     sort_keys = [(line["scheduled_at"], line["id"]) for line in lines]
     assert sort_keys == sorted(sort_keys)
     assert len(set(sort_keys)) == 2500
+
+
+def test_months_are_dropped_from_the_first_one_on(schedules: ScheduleActions, cli: CommandLine) -> None:
+    add_run(schedules, "2030-01-05")
+    error = cli.error("partitions", "drop", "2030-02", "--yes")
+    assert isinstance(error, Conflict)
+    assert str(error) == "2030-02 is not the first month: drop 2030-01 before it"
+    for month in ("2030-01", "2030-02"):
+        cli.output("partitions", "drop", month, "--yes")
+    assert list(parts(cli))[:2] == ["job_runs_past", "job_runs_2030_03"]
 
 
 def test_dropped_month_never_gets_a_run_again(schedules: ScheduleActions, cli: CommandLine) -> None:
@@ -110,17 +125,14 @@ def test_dropped_month_never_gets_a_run_again(schedules: ScheduleActions, cli: C
 
 
 @pytest.mark.breaks_invariants
-@pytest.mark.parametrize("arguments", [["list"], ["drop", "2029-11", "--yes"]])
+@pytest.mark.parametrize("arguments", [["list"], ["drop", "2030-01", "--yes"]])
 def test_a_partition_of_another_owner_is_reported_with_the_fix(
     arguments: list[str], schedules: ScheduleActions, cli: CommandLine
 ) -> None:
-    schedules.admin.execute(
-        "create table scheduler.job_runs_2029_11 partition of scheduler.job_runs"
-        " for values from ('2029-11-01 00:00Z') to ('2029-12-01 00:00Z')"
-    )
+    schedules.admin.execute("alter table scheduler.job_runs_2030_01 owner to current_user")
     error = cli.error("partitions", *arguments)
     assert isinstance(error, Misconfigured)
-    assert "alter table scheduler.job_runs_2029_11 owner to duly_owner" in str(error)
+    assert "alter table scheduler.job_runs_2030_01 owner to duly_owner" in str(error)
 
 
 def test_api_role_cannot_drop_a_partition_but_the_owner_can(schedules: ScheduleActions, cli: CommandLine) -> None:
@@ -136,7 +148,7 @@ def test_months_are_created_ahead_or_one_by_one_with_their_runs(schedules: Sched
     assert cli.json("partitions", "create") == {"created": 0}
     assert cli.output("partitions", "create", "--ahead", 5) == "created   2 partitions\n"
     add_run(schedules, "2031-05-05", None)
-    assert cli.json("partitions", "create", "2031-05") == {"created": 1}
+    assert cli.json("partitions", "create", "2031-05") == {"created": 9}, "from 2030-09 on: the months have no gap"
     assert cli.json("partitions", "create", "2031-05") == {"created": 0}
     assert schedules.one("select tableoid::regclass::text from scheduler.job_runs") == "scheduler.job_runs_2031_05"
     assert isinstance(cli.error("partitions", "create", "2031-05", "--ahead", 2), InvalidArgument)

@@ -1,10 +1,12 @@
-"""Monthly partitions: created ahead, filled from the default partition, pruned by the contract's query, and guarded."""
+"""Monthly partitions: created ahead while others work, and pruned by the contract's query."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
+from psycopg.errors import AdminShutdown, LockNotAvailable
 
 from duly.apps.scheduler import repository
 from duly.db.migrations import Names
@@ -29,7 +31,7 @@ def months(admin: Admin) -> list[str]:
 async def test_partitions_are_created_three_months_ahead(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:00:00+00:00")
     before = set(months(schedules.admin))
-    assert {"2026_11", "2026_12", "2027_01", "2027_02", "default"} <= before
+    assert {"2026_11", "2026_12", "2027_01", "2027_02", "past", "future"} <= before
     await schedules.create(rule="cron: 0 12 * * *")
     for _ in range(53):
         schedules.admin.execute("select 1")
@@ -39,10 +41,81 @@ async def test_partitions_are_created_three_months_ahead(schedules: ScheduleActi
         await schedules.run_cycle()
     made = set(months(schedules.admin)) - before
     assert {f"2027_{month:02}" for month in range(3, 13)} | {"2028_01", "2028_02"} <= made
-    assert schedules.one("select count(*) from scheduler.job_runs_default") == 0
+    assert schedules.one("select count(*) from scheduler.job_runs_future") == 0
     assert schedules.one("select count(*) from scheduler.job_runs") == schedules.one(
         "select count(distinct period_key) from scheduler.job_runs"
     )
+
+
+def plant_runs(dsn: str, schedule: int, months: int) -> int:
+    """Insert one run after the other, spread over the coming months; return how many."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for nth in range(150):
+            connection.execute(
+                "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
+                " values (%s, %s, duly.now() + make_interval(days => %s))",
+                [schedule, f"p{nth}", nth * 30 * months // 150],
+            )
+    return 150
+
+
+def make_ahead(dsn: str, months: int) -> int:
+    """Make the coming months, one at a time; return how many this caller made."""
+    with psycopg.connect(make_conninfo(dsn, user=Names().worker), autocommit=True) as connection:
+        return sum(
+            connection.execute("select scheduler.ensure_partitions(%s)", [ahead]).fetchone()[0]  # type: ignore[index]
+            for ahead in range(4, months + 1)
+        )
+
+
+async def test_two_workers_make_months_while_runs_are_written_into_the_edge(schedules: ScheduleActions) -> None:
+    schedule = (await schedules.create()).id
+    dsn = schedules.admin.info.dsn
+    with ThreadPoolExecutor(3) as threads:
+        planted = threads.submit(plant_runs, dsn, schedule, 16)
+        made = [threads.submit(make_ahead, dsn, 16) for _ in range(2)]
+        assert planted.result(60) == 150
+        assert sum(each.result(60) for each in made) == 13  # each month once
+    assert schedules.one("select count(*) from scheduler.job_runs") == 150
+    assert schedules.one("select count(*) from scheduler.job_run_keys") == 150
+    assert schedules.one("select count(*) from scheduler.job_runs_future") == 0
+
+
+async def test_a_worker_that_dies_while_it_makes_a_month_changes_nothing(schedules: ScheduleActions) -> None:
+    await schedules.create()
+    before = schedules.admin.execute("select p::text from scheduler.list_partitions() as p").fetchall()
+    with psycopg.connect(schedules.admin.info.dsn) as worker:
+        worker.execute("select scheduler.ensure_partitions(5)")
+        schedules.admin.execute("select pg_terminate_backend(%s, 10000)", [worker.info.backend_pid])
+        with pytest.raises(AdminShutdown):
+            worker.execute("select 1")
+    assert schedules.admin.execute("select p::text from scheduler.list_partitions() as p").fetchall() == before
+    assert schedules.one("select scheduler.ensure_partitions(5)") == 2
+
+
+async def test_making_a_month_waits_for_a_reader_in_short_tries_that_let_others_pass(
+    schedules: ScheduleActions,
+) -> None:
+    schedule = (await schedules.create()).id
+    dsn = schedules.admin.info.dsn
+    with psycopg.connect(dsn) as dump, ThreadPoolExecutor(1) as threads:
+        dump.execute("select count(*) from scheduler.job_runs")
+        made = threads.submit(make_ahead, dsn, 4)
+        with psycopg.connect(dsn, autocommit=True) as other:
+            other.execute("set statement_timeout = '1s'")  # far below the three seconds of all tries
+            while not made.done():
+                other.execute(
+                    "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
+                    " values (%s, gen_random_uuid()::text, duly.now() + interval '5 months')",
+                    [schedule],
+                )
+        with pytest.raises(LockNotAvailable):
+            made.result()
+        async with schedules.worker.transaction():
+            assert await schedules.work.maintain(schedules.worker) == 0  # no error of the worker: it tries again later
+    assert schedules.one("select count(*) from scheduler.job_runs_future") > 0
+    assert make_ahead(dsn, 5) == 2
+    assert schedules.one("select count(*) from scheduler.job_runs_future") == 0
 
 
 def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
@@ -55,10 +128,7 @@ async def test_the_contracts_due_query_probes_an_empty_index_for_each_past_month
     for _ in range(15):  # of which each has fewer pending runs than is allowed
         await schedules.create()
     # Two years of a busy installation, in real time: what was due is done, what comes is pending.
-    schedules.admin.execute(
-        "select scheduler.make_partition((date_trunc('month', now()) - make_interval(months => m))::date)"
-        " from generate_series(1, 20) as m"
-    )
+    schedules.admin.execute("select scheduler.make_months((date_trunc('month', now()) - interval '20 months')::date)")
     schedules.admin.execute("alter table scheduler.job_runs disable trigger user")
     schedules.admin.execute(
         "insert into scheduler.job_runs (job_id, period_key, scheduled_at, status, revision)"
@@ -85,5 +155,5 @@ async def test_the_contracts_due_query_probes_an_empty_index_for_each_past_month
     ]
     this_month = schedules.one("select 'job_runs_' || to_char(now() at time zone 'UTC', 'YYYY_MM')")
     ran = [node for node in scans if node["Actual Loops"]]
-    assert all(node["Relation Name"] <= this_month or node["Relation Name"].endswith("default") for node in ran)
+    assert all(node["Relation Name"] <= this_month or node["Relation Name"].endswith("past") for node in ran)
     assert sum(node["Actual Rows"] for node in ran) == 1

@@ -45,14 +45,17 @@ def to_row(partition: Partition) -> list[object]:
 @app.command("create")
 def create_partitions(
     month: Annotated[
-        str | None, typer.Argument(metavar="MONTH", help="Only this month, in UTC, such as 2027-01.")
+        str | None,
+        typer.Argument(metavar="MONTH", help="Up to this month, such as 2027-01; a past one: from it on."),
     ] = None,
     ahead: Annotated[
         int | None, typer.Option(min=0, max=120, metavar="N", help="This month and the N next ones. Default: 3.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Create missing partitions, and move their runs there from the default partition.
+    """Create missing months, and move their runs there from the past or future edge.
+
+    The months have no gap: those between the given one and the existing ones are created, too.
 
     Example: duly partitions create --ahead 12
     """
@@ -60,7 +63,7 @@ def create_partitions(
         raise InvalidArgument(f"{month} and --ahead {ahead}: give one of the two")
     if month is not None:
         parsed = parse_month(month)
-        created = int(call_as_owner(lambda pool: partitions.create_month(pool, parsed)))
+        created = call_as_owner(lambda pool: partitions.create_month(pool, parsed))
     else:
         months = DEFAULT_AHEAD if ahead is None else ahead
         created = call_as_owner(lambda pool: partitions.create_ahead(pool, months))
@@ -96,7 +99,9 @@ def drop_partition(
     yes: Annotated[bool, typer.Option("--yes", help="Confirm that these runs are deleted for good.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Drop a past month without open runs. Answers, expenses and the keys of periods stay, so no period runs again.
+    """Drop the first month, when it is past and has no open runs.
+
+    Answers, expenses and the keys of periods stay, so that no period runs again.
 
     Example: duly partitions drop 2025-01 --yes
     """

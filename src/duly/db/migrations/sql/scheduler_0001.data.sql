@@ -12,10 +12,13 @@ from duly.transition as t
 where t.machine = 'run'
 having count(*) > 0;
 
--- Months --------------------------------------------------------------------------------------------------------------
--- A month is made beside the table and attached, which blocks neither readers nor writers. Rows that came before
--- their month was there lie in the default partition and move over with it.
+-- Partitions ----------------------------------------------------------------------------------------------------------
+-- Two edges that meet at the beginning of this month; the months are taken off them.
 
-create table scheduler.job_runs_default partition of scheduler.job_runs default;
-select scheduler.watch_partition('scheduler.job_runs_default');
+create table scheduler.job_runs_past partition of scheduler.job_runs
+    for values from (minvalue) to (date_trunc('month', duly.now(), 'UTC'));
+create table scheduler.job_runs_future partition of scheduler.job_runs
+    for values from (date_trunc('month', duly.now(), 'UTC')) to (maxvalue);
+select scheduler.watch_partition('scheduler.job_runs_past');
+select scheduler.watch_partition('scheduler.job_runs_future');
 select scheduler.ensure_partitions();

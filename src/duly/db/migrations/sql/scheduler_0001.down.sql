@@ -8,6 +8,7 @@ drop table expense.expenses;
 drop table scheduler.confirmations;
 drop table scheduler.reminders;
 drop table scheduler.job_runs;
+drop table scheduler.dropped_months;
 drop table scheduler.job_run_keys;
 drop table scheduler.missed_ranges;
 drop table scheduler.job_plans;
