@@ -50,6 +50,7 @@ class Outcome:
     by: str  # the first failing test, or what else went wrong
     seconds: float
     tail: str = ""
+    status: int = 0  # of pytest
 
 
 # The faults -----------------------------------------------------------------------------------------------------------
@@ -223,4 +224,4 @@ def parse_outcome(status: int, output: IO[str], seconds: float) -> Outcome:
         raise Refused(f"no test ran: {wrong}")
     failed = next((line for line in lines if line.startswith(("FAILED ", "ERROR "))), None)
     by = failed.partition(" ")[2].partition(" - ")[0] if failed else f"exit status {status}"
-    return Outcome(False, by, seconds, "\n".join(lines[-40:]))
+    return Outcome(False, by, seconds, "\n".join(lines[-40:]), status)
