@@ -188,8 +188,8 @@ LEDGER = (
     Fault(
         "ledger-look-rollback",
         "src/duly/testing/query.py",
-        "    with driver.transaction(force_rollback=True), driver.cursor(",
-        "    with driver.transaction(), driver.cursor(",
+        '        fetch(transaction, RESTORE, {"tenant": tenant or ""})\n',
+        "",
         "Looking at jobs in a caller's transaction leaves the tenant set there.",
     ),
     Fault(
@@ -1023,7 +1023,7 @@ REST = (
     Fault(
         "testing-key-ignored",
         "src/duly/testing/jobs.sql",
-        "            and (%(idempotency_key)s::text is null or idempotency_key = %(idempotency_key)s::text)\n",
+        "                and (p.idempotency_key is null or t.idempotency_key = p.idempotency_key)\n",
         "",
         "assert_enqueued passes for a job under another key.",
     ),
