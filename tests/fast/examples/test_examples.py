@@ -32,11 +32,13 @@ def test_code_in_the_ledger_docs_runs(database: str) -> None:
         install_test_clock(admin)
         admin.execute("create table public.invoices (order_id bigint)")
         admin.execute("grant insert on public.invoices to duly_api")
-    declare, enqueue_code, _, _, invoice = code_of("docs/ledger.md")  # tests/fast/docs runs the other two
+    declare, enqueue_one, enqueue_many, _, _, invoice = code_of("docs/ledger.md")  # tests/fast/docs runs the other two
     names: dict[str, Any] = {"engine": engine_for(database), "insert_order": text("select 1")}
     exec(declare, names)  # noqa: S102 - the page itself
     exec(invoice, names)  # noqa: S102
-    exec(enqueue_code, names)  # noqa: S102
+    exec(enqueue_one, names)  # noqa: S102
+    exec(enqueue_many, names)  # noqa: S102
+    assert len(names["creations"]) == 2
     app = names["app"]
     assert isinstance(app, duly.App)
     with names["engine"].begin() as tx:
@@ -46,7 +48,11 @@ def test_code_in_the_ledger_docs_runs(database: str) -> None:
     drain(app, database)
     with psycopg.connect(database, autocommit=True) as admin:
         assert admin.execute("select order_id from public.invoices").fetchall() == [(7,)]
-        assert admin.execute("select type, status::text, result from ledger.job order by created_at").fetchall() == [
+        assert admin.execute(
+            "select type, status::text, result from ledger.job order by created_at, payload ->> 'size'"
+        ).fetchall() == [
             ("thumbnail", "queued", None),  # in ten seconds
+            ("thumbnail", "succeeded", {"image": "a2", "made": "64 px"}),
+            ("thumbnail", "succeeded", {"image": "a1", "made": "256 px"}),
             ("invoice", "succeeded", {"order": 7}),
         ]

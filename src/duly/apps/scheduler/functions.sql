@@ -330,7 +330,8 @@ begin
     for gap in
         select p.next_at - interval '1 month' as last_at
         from (
-            select q.end_at, lead(q.first_at) over (order by q.first_at) as next_at from scheduler.list_partitions() as q
+            select q.end_at, lead(q.first_at) over (order by q.first_at) as next_at
+            from scheduler.list_partitions() as q
         ) as p
         where p.next_at > p.end_at  -- a month was dropped by hand
     loop

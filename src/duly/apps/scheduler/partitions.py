@@ -201,7 +201,7 @@ async def lock_partitions(connection: Connection) -> None:
 
 async def drop_partition(connection: Connection, day: date) -> int:
     """Drop the month of a day, the first, and return how many runs it had."""
-    return await get_value(connection, SQL.drop_month, day=day)
+    return await get_value(connection, SQL.drop_partition, day=day)
 
 
 # Helpers --------------------------------------------------------------------------------------------------------------

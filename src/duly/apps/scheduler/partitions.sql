@@ -59,6 +59,6 @@ limit %(limit)s;
 -- Wait at most three seconds, in short tries: other sessions queue behind a request that waits.
 select scheduler.lock_partitions();
 
--- name: drop_month
+-- name: drop_partition
 -- Drop the first month with its runs; the past edge takes its place.
 select scheduler.drop_month(%(day)s::date);

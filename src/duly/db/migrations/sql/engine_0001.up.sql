@@ -170,8 +170,8 @@ create index idx_transition__ts on duly.transition (ts);
 
 -- Wake-ups ------------------------------------------------------------------------------------------------------------
 -- A notification costs every commit that sends one, so at most one goes out per window of 50 ms and channel. The
--- channel's sequence holds the last window in which one was sent: sequences know no transactions, so no session waits for
--- another, and a window claimed by a transaction that rolls back is over in 50 ms all the same. A hint, never more:
+-- channel's sequence holds the last window in which one was sent: sequences know no transactions, so no session waits
+-- for another, and a window claimed by a transaction that rolls back is over in 50 ms all the same. A hint, never more:
 -- workers also poll.
 
 create sequence duly.wake_outbox as bigint;
