@@ -65,6 +65,7 @@ class PageConventions:
 
     titles: TitleAnalysis
     has_icons: bool  # before its rows
+    has_customer_icons: bool  # before customers, as before locations
     is_customer_first: bool  # left of a bullet, with the title right of it
     customer_contrast: float | None  # contrast of customers relative to their titles, from blocks with all fields
     location_contrast: float | None  # the same for locations
@@ -75,7 +76,7 @@ class PageConventions:
         if not rows:
             return ()
         more = [replace(row, text=drop_icon(row, rows[0], self.has_icons)) for row in rows[1:]]
-        if len(more) > 1:
+        if len(more) > 1 and not LEADING_ICON.match(rows[2].text):
             more[1] = replace(more[1], text=LOCATION_ICON.sub("", more[1].text))
         return rows[0], *more
 
@@ -84,7 +85,7 @@ class PageConventions:
         if STREET_ADDRESS.search(line.text):
             return True
         if self.customer_contrast is None or self.location_contrast is None:  # no block shows how customers look
-            return line.left - title.left > MIN_ICON_INDENT * line.height
+            return None if self.has_customer_icons else is_indented_by_icon(line, title)
         contrast = relative_contrast(line, title)
         if contrast is None:
             return None
@@ -104,6 +105,9 @@ def detect_conventions(segments: PageSegments) -> PageConventions:
     return PageConventions(
         titles,
         has_icons=is_indented or has_symbols or (len(lettered) > 1 and all(lettered)),
+        has_customer_icons=any(
+            is_indented_by_icon(rows[1], rows[0]) or LEADING_ICON.match(rows[1].text) for rows in full
+        ),
         is_customer_first=detect_customer_first([rows[0].text for rows in blocks if rows]),
         customer_contrast=median_contrast([(rows[1], rows[0]) for rows in full]),
         location_contrast=median_contrast([(rows[2], rows[0]) for rows in full]),
@@ -191,8 +195,10 @@ def is_indented_by_icon(line: Line, title: Line) -> bool:
 
 
 def drop_icon(line: Line, title: Line, has_icons: bool) -> str:
-    """Return the text of a line without the icon before it that was recognised as a letter or a digit."""
-    text = ICON_BEFORE_NUMBER.sub("", TOUCHING_ICON.sub("", LEADING_ICON.sub("", line.text)))
+    """Return the text of a line without the icon before it, which may be recognised as a symbol, a letter or a digit."""
+    if LEADING_ICON.match(line.text):
+        return LEADING_ICON.sub("", line.text)
+    text = ICON_BEFORE_NUMBER.sub("", TOUCHING_ICON.sub("", line.text))
     return LETTER_ICON.sub("", text) if has_icons and not is_indented_by_icon(line, title) else text
 
 

@@ -186,15 +186,20 @@ def continues_in(title: str, more: str, *, has_extra_row: bool = False) -> bool:
 
 
 def count_usual_rows(blocks: Sequence[Block], initial: TitleAnalysis) -> int:
-    """Return how many rows blocks have whose title certainly has one row; 0 if there is no such block."""
-    counts = [
+    """Return how many rows blocks have whose title certainly has one row; 0 if there is no such block.
+
+    Titles that words show to be wrapped count with one row, if no other block has as few rows as these.
+    """
+    single = [
         len(block.rows)
         for block in blocks
         if len(block.rows) > 1
         and not initial.may_be_wrapped(block)
         and not continues_in(block.rows[0].text, block.rows[1].text)
     ]
-    return min(counts, default=0)
+    wrapped = [len(block.rows) + 1 - count for block in blocks if (count := count_rows_by_words(block)) > 1]
+    usual = min(single, default=0)
+    return USUAL_ROWS if usual > USUAL_ROWS and max(wrapped, default=0) == USUAL_ROWS else usual
 
 
 def are_titles_distinct(blocks: Sequence[Block], initial: TitleAnalysis, usual: int) -> bool:

@@ -96,6 +96,16 @@ def test_house_number_is_kept_in_a_row_indented_by_an_unread_icon() -> None:
     assert (shifts_of(found)[0][4], found.problems) == ("9 Tay Road", ())
 
 
+def test_one_row_loses_one_icon_and_keeps_its_house_number() -> None:
+    found = page(
+        cards(
+            ("08:00-09:00", "Laundry", "•Amshaw Ltd", "•9 Tay Road"),
+            ("10:00-11:30", "Training", "Mary Mossley", "Elwick"),
+        )
+    )
+    assert (shifts_of(found)[0][3:], found.problems) == (("Amshaw Ltd", "9 Tay Road"), ())
+
+
 # A bullet -------------------------------------------------------------------------------------------------------------
 
 
@@ -153,6 +163,17 @@ def test_single_row_after_a_title_with_an_unclear_color_is_a_problem(ink: Ink | 
     found = page(with_lone_row("Elvan", ink))
     assert len(found.problems) == 1
     assert found.problems[0].startswith("it is unclear whether 'Elvan' is a customer or a location (")
+
+
+@pytest.mark.parametrize("icon", ["⌂ ", "⌂"])
+def test_single_row_with_an_icon_is_unclear_where_customers_have_icons_too(icon: str) -> None:
+    boxes = cards(("08:00-09:00", "Utbildning", "Anna Svensson", f"{icon}Brenvik"), indent=30)
+    lone = cards(("12:00-13:00", "Städning", f"{icon}Elvan"))[1:]
+    down = [replace(each, corners=tuple((x, y + 340) for x, y in each.corners)) for each in lone]
+    found = page([*boxes, *down])
+    assert [problem.partition(" (")[0] for problem in found.problems] == [
+        "it is unclear whether 'Elvan' is a customer or a location"
+    ]
 
 
 @pytest.mark.parametrize("address", ["Storgatan 12", "Brenvägen 4B", "45 Tay Road", "Altan, 412 58 Göteborg"])

@@ -108,3 +108,12 @@ def test_unexplained_extra_row_is_a_problem(inks: Sequence[Ink] | None) -> None:
 def test_wrapped_title_in_a_block_with_the_usual_number_of_rows_is_a_problem() -> None:
     found = page(day(LONG, "Altan Bua", rest=["Härryda"], inks=(BOLD, PLAIN)))
     assert found.problems == ("it is unclear which lines of '14:00-15:00' are its title",)
+
+
+def test_extra_row_is_a_problem_where_the_words_of_all_other_titles_show_that_they_are_wrapped() -> None:
+    boxes = [*HEAD]
+    titles = [("Hausbesuch und Reinigung", "Greis"), ("Wäsche und", "Einkauf"), ("Promenad,", "och tvätt")]
+    for nth, title in enumerate(titles):
+        boxes += block(f"{8 + nth:02}:00-{8 + nth:02}:45", 300 + nth * 340, title, ("Karin Ek", "Härryda"), None)
+    found = page(boxes)
+    assert found.problems == ("it is unclear which lines of '08:00-08:45' are its title",)
