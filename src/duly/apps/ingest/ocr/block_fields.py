@@ -195,7 +195,7 @@ def is_indented_by_icon(line: Line, title: Line) -> bool:
 
 
 def drop_icon(line: Line, title: Line, has_icons: bool) -> str:
-    """Return the text of a line without the icon before it, which may be recognised as a symbol, a letter or a digit."""
+    """Return the text of a line without the icon before it, recognised as a symbol, a letter or a digit."""
     if LEADING_ICON.match(line.text):
         return LEADING_ICON.sub("", line.text)
     text = ICON_BEFORE_NUMBER.sub("", TOUCHING_ICON.sub("", line.text))
