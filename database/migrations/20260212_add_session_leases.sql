@@ -1,5 +1,5 @@
--- What the ingest worker of duly needs on tables that a backend owns, and does not find there. Run it once, as the owner of
--- the tables; running it again changes nothing:
+-- What the ingest worker of duly needs on tables that a backend owns, and does not find there. Run it once, as the
+-- owner of the tables; running it again changes nothing:
 --
 --     psql "$DATABASE_URL" -f database/migrations/20260212_add_session_leases.sql
 --
@@ -62,8 +62,8 @@ begin
     where wanted.name <> all (coalesce(present, '{}'));
     if missing is not null then
         raise exception 'the schema "%" has no table %', home, missing
-            using errcode = 'undefined_table', hint =
-                'Name the schema that has them: psql -v schema=NAME. Where no backend makes them, duly does: duly migrate.';
+            using errcode = 'undefined_table', hint = 'Name the schema that has them: psql -v schema=NAME. '
+                'Where no backend makes them, duly does: duly migrate.';
     end if;
     if to_regproc(format('%I.capture_session_guard', home)) is not null then
         return;  -- duly made these tables: they have all of it
@@ -144,8 +144,8 @@ begin
         );
     end if;
 
-    -- A version moves the pointer of its day. Where the owner has a trigger that does so, this one, which comes after it,
-    -- finds nothing to do. It acts as the owner, so a worker needs no right to write the pointer.
+    -- A version moves the pointer of its day. Where the owner has a trigger that does so, this one, which comes after
+    -- it, finds nothing to do. It acts as the owner, so a worker needs no right to write the pointer.
     execute format(
         'create or replace function %I.advance_day() returns trigger'
         ' language plpgsql security definer set search_path = pg_catalog, pg_temp as %L',
@@ -224,7 +224,8 @@ begin
             using errcode = 'duplicate_schema', hint = 'Rename it; the worker needs a schema of this name.';
     end if;
 
-    -- Every role that may work on sessions by now may use it. Where duly was migrated, its owner grants that: see below.
+    -- Every role that may work on sessions by now may use it. Where duly was migrated, its owner grants that: see
+    -- below.
     for guest in
         select quote_ident(pg_get_userbyid(c.relowner))
         from pg_catalog.pg_class as c

@@ -119,7 +119,8 @@ begin
 end
 $guard$;
 
-create or replace trigger "job_guard" before insert or update on "ledger"."job"
+create or replace trigger "job_guard"
+    before insert or update on "ledger"."job"
     for each row execute function "ledger"."job_guard"();
 
 create or replace function "ledger"."job_timeline"() returns trigger
@@ -140,10 +141,12 @@ begin
 end
 $timeline$;
 
-create or replace trigger "job_timeline_insert" after insert on "ledger"."job"
+create or replace trigger "job_timeline_insert"
+    after insert on "ledger"."job"
     referencing new table as moved
     for each statement execute function "ledger"."job_timeline"();
 
-create or replace trigger "job_timeline_update" after update on "ledger"."job"
+create or replace trigger "job_timeline_update"
+    after update on "ledger"."job"
     referencing new table as moved
     for each statement execute function "ledger"."job_timeline"();
