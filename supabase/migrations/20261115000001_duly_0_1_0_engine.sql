@@ -1370,6 +1370,7 @@ create or replace function ledger.enqueue_many(
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
+    max_batch constant bigint := 10000;
     number constant bigint := cardinality(payloads);
     now constant timestamptz := duly.clock();
     due constant timestamptz := now + make_interval(secs => coalesce(delay_seconds, 0));
@@ -1380,11 +1381,12 @@ declare
     made bigint;
 begin
     perform ledger.refuse_other_tenant(org);
-    if number > 10000 or number <> any (array[
+    if number > max_batch or number <> any (array[
         coalesce(cardinality(keys), number), coalesce(cardinality(priorities), number),
         coalesce(cardinality(run_ats), number)
     ]) then
-        raise exception 'at most 10000 jobs at a time, and as many keys, priorities and times as payloads, or none'
+        raise exception
+            'at most % jobs at a time, and as many keys, priorities and times as payloads, or none', max_batch
             using errcode = 'invalid_parameter_value';
     end if;
     if num_nonnulls(run_ats, delay_seconds) = 2 then
@@ -1451,7 +1453,7 @@ $$;
 comment on function ledger.enqueue_many(
     uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
     double precision, double precision, double precision, interval, text, text
-) is 'Make up to 10000 jobs of one type in one statement, all or none; the answers come in the order of the payloads.';
+) is 'Make many jobs of one type in one statement, all or none; the answers come in the order of the payloads.';
 
 -- Claim ---------------------------------------------------------------------------------------------------------------
 
@@ -2093,7 +2095,7 @@ begin
         when (
             new.progress between 0 and 100 and char_length(new.stage) between 1 and 200
         ) is false then 'ck_job__progress'
-        when (new.retain_for between interval '1 day' and interval '3660 days') is false then 'ck_job__retain_for'
+        when (new.retain_for between interval '1 days' and interval '3660 days') is false then 'ck_job__retain_for'
         when ((new.finished_at is null) = (new.retain_until is null)) is false then 'ck_job__retain_until'
         when (
             jsonb_typeof(new.event_detail) = 'object' and pg_column_size(new.event_detail) <= 65536
@@ -2395,7 +2397,7 @@ from unnest(
 "033bcd91c24ba5d3fc9849cd3ded5dc338bba3c8271b3f04b860b19edab9249c",
 "e7a7b6f4514fbe9c8be256cbdf072875fedc503ff26c9561f28e6f14107db31f",
 "7ebaf51d4d5b03dcac0c6235d0ba127132c12b26b9e4a705a5c729ac51081a97",
-"f5d41dc6599307ee891a249f6c89b517a48ecc3915c480516018a68a2745849e",
+"ad68a219354e7210d995cbab4e17244da4267b48bcffdbe69f44e2f14ff2110f",
 "f1ad02f6dcefd816bf3f9e3f49e987167fb0298d0206a8415482ab52ee279162",
 "6f586fde58769f7fc256752062f0faebf939d6add9ceecaae091727e411c4362",
 "f7aeee5ea66e39e7178b78ff71910f4e10d20bae06a3a877f32133a7496829d8",
@@ -2417,7 +2419,7 @@ from unnest(
 "7cc4595a15170d19eabf3f8f87a1b5af79f0858266142ddb47213a71311a2503",
 "a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04",
 "8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475",
-"9262eef8376fe7632dce79bf564500e401456421783a973c8b6d9a5a82e4bba8",
+"72935166c52aa3297cf1fa442b5d772e7520949dad54bb2ba4e6e6a18e6eacb2",
 "d7f01169c73b033c1a6843b56a36bd50ffd8f0054f7b12e9dbcdbc032b6a52b4",
 "325a16603bcf5145934b8b927c70f57c7f38bfaa89771f33cbf3d67f7c13b5e4",
 "7c33f5abf31d30a7be0094daaad9b4be00f7af279cc54b85a1759f871498c108",
