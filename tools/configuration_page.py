@@ -13,7 +13,7 @@ value and the fix; an empty variable counts as unset. A variable that begins wit
 ignored, after one warning that names the closest setting.
 
 This page is generated from `src/duly/settings.py`; to regenerate it:
-`DULY_UPDATE_GOLDEN=1 ./duly test tests/fast/docs/test_configuration_page.py`
+`python -m tools.generate`
 """
 
 END = """\

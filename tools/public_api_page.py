@@ -15,7 +15,7 @@ The names that users import, and the methods of what they get. Every other modul
 release. The command line ([jobs.md](jobs.md)), HTTP ([api.md](api.md)), SQL functions ([ledger.md](ledger.md)),
 [settings](configuration.md) and [error codes](errors.md) are the other public surfaces.
 
-This page is generated; to regenerate it: `DULY_UPDATE_GOLDEN=1 ./duly test tests/fast/docs/test_public_api.py`
+This page is generated; to regenerate it: `python -m tools.generate`
 """
 
 

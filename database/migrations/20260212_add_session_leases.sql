@@ -1,5 +1,5 @@
--- What the ingest worker of duly needs on tables that a backend owns, and does not find there. Run it once, as the owner of
--- the tables; running it again changes nothing:
+-- What the ingest worker of duly needs on tables that a backend owns, and does not find there. Run it once, as the
+-- owner of the tables; running it again changes nothing:
 --
 --     psql "$DATABASE_URL" -f database/migrations/20260212_add_session_leases.sql
 --
@@ -31,17 +31,23 @@
 begin;
 set local lock_timeout = '10s';
 set local client_min_messages = warning;
-select set_config('duly.ingest', :'schema', true) as schema \gset
-select set_config('duly.event_key', :'event_key', true) as event_key \gset
+\set mark 'Made by add_session_leases for the ingest worker; "duly migrate" replaces it.'
+select
+    set_config('duly.ingest', :'schema', true) as schema,
+    set_config('duly.event_key', :'event_key', true) as event_key,
+    set_config('duly.mark', :'mark', true) as mark
+\gset
 
-do $tables$
+-- What is there -------------------------------------------------------------------------------------------------------
+-- Decided here, once; what follows is plain SQL under these conditions.
+
+do $refuse$
 declare
     home constant text := current_setting('duly.ingest');
+    schema_duly constant oid := to_regnamespace('duly');
     present text[];
     needed text[] := array['capture_session', 'capture_image', 'day_schedule', 'schedule_version'];
     missing text;
-    old_key record;
-    is_keyed boolean := false;
 begin
     if current_setting('duly.event_key') not in ('keep', 'replace') then
         raise exception 'event_key=%: write -v event_key=replace, or leave it out', current_setting('duly.event_key')
@@ -62,95 +68,105 @@ begin
     where wanted.name <> all (coalesce(present, '{}'));
     if missing is not null then
         raise exception 'the schema "%" has no table %', home, missing
-            using errcode = 'undefined_table', hint =
-                'Name the schema that has them: psql -v schema=NAME. Where no backend makes them, duly does: duly migrate.';
+            using errcode = 'undefined_table', hint = 'Name the schema that has them: psql -v schema=NAME. '
+                'Where no backend makes them, duly does: duly migrate.';
     end if;
-    if to_regproc(format('%I.capture_session_guard', home)) is not null then
-        return;  -- duly made these tables: they have all of it
+    if schema_duly is not null
+        and obj_description(schema_duly, 'pg_namespace') is distinct from current_setting('duly.mark')
+        and not exists (select from pg_catalog.pg_proc as f where f.pronamespace = schema_duly and f.proname = 'clock')
+    then
+        raise exception 'the schema "duly" is not duly''s: it has no function clock()'
+            using errcode = 'duplicate_schema', hint = 'Rename it; the worker needs a schema of this name.';
     end if;
+end
+$refuse$;
 
-    -- How a session is held, what it was given, and what came of it.
-    execute format(
-        'alter table %I.capture_session'
-        ' add column if not exists locked_at timestamptz,'
-        ' add column if not exists locked_by text,'
-        ' add column if not exists closed_at timestamptz,'
-        ' add column if not exists given_at timestamptz,'
-        ' add column if not exists payload jsonb,'
-        ' add column if not exists result jsonb,'
-        ' add column if not exists lease_seconds double precision,'
-        ' add column if not exists starts bigint not null default 0,'
-        ' add column if not exists settled_by text',
-        home
-    );
-    -- Which canonicaliser wrote a day, and the order of its events.
-    execute format('alter table %I.schedule_version add column if not exists canonicalizer integer', home);
-    if 'day_snapshot' = any (present) then
-        execute format(
-            'alter table %I.day_snapshot add column if not exists canonicalizer integer,'
-            ' add column if not exists events bigint not null default 0',
-            home
-        );
-        execute format('alter table %I.schedule_event add column if not exists seq bigint', home);
-        execute format(
-            'create unique index if not exists uq_schedule_event__user_id_schedule_date_seq'
-            ' on %I.schedule_event (user_id, schedule_date, seq)', home
-        );
-    end if;
+select
+    to_regproc(format('%I.capture_session_guard', :'schema')) is not null as is_dulys,  -- then they have all of it
+    exists (
+        select from pg_catalog.pg_class as c
+        inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+        where n.nspname = :'schema' and c.relname = 'day_snapshot' and c.relkind in ('r', 'p')
+    ) as has_days,
+    to_regnamespace('duly') is null as is_without_duly
+\gset
 
-    -- What is ready is called differently here and there, so these begin with the state.
-    execute format(
-        'create index if not exists idx_capture_session__state_created_at_id'
-        ' on %I.capture_session (state, created_at, id)', home
-    );
-    execute format(
-        'create index if not exists idx_capture_session__state_closed_at_id'
-        ' on %I.capture_session (state, closed_at, id)', home
-    );
-    execute format(
-        'create index if not exists idx_capture_session__state_given_at_id'
-        ' on %I.capture_session (state, given_at, id) where given_at is not null', home
-    );
+\if :is_dulys
+\else
 
-    -- A day that goes there, back and there again has three changes: only with the session in the key of an event does
-    -- the third one get its event. The owner's key, without it, is known by its columns, whatever it is called and
-    -- however it was made. It is the owner's, and is replaced when that is asked for.
-    for old_key in
-        select c.relname as name, k.conname as of_constraint
-        from pg_catalog.pg_index as i
-        inner join pg_catalog.pg_class as c on c.oid = i.indexrelid
-        left join pg_catalog.pg_constraint as k on k.conindid = i.indexrelid and k.contype = 'u'
-        where i.indrelid = to_regclass(format('%I.schedule_event', home)) and i.indisunique and not i.indisprimary
-            and (
-                select array_agg(a.attname::text order by a.attname)
-                from pg_catalog.pg_attribute as a
-                where a.attrelid = i.indrelid and a.attnum = any ((i.indkey::int2[])[0:i.indnkeyatts - 1])
-            ) = array[
-                'event_type', 'location_fingerprint', 'new_value_hash', 'old_value_hash', 'schedule_date', 'user_id'
-            ]
-    loop
-        if current_setting('duly.event_key') = 'keep' then
-            is_keyed := true;
-        elsif old_key.of_constraint is not null then
-            execute format('alter table %I.schedule_event drop constraint %I', home, old_key.of_constraint);
-        else
-            execute format('drop index %I.%I', home, old_key.name);
-        end if;
-    end loop;
-    if 'schedule_event' = any (present) and not is_keyed then
-        execute format(
-            'create unique index if not exists uq_schedule_event__dedupe on %I.schedule_event (user_id, schedule_date,'
-            ' location_fingerprint, event_type, old_value_hash, new_value_hash, source_session_id)', home
-        );
-    end if;
+-- The tables ----------------------------------------------------------------------------------------------------------
 
-    -- A version moves the pointer of its day. Where the owner has a trigger that does so, this one, which comes after it,
-    -- finds nothing to do. It acts as the owner, so a worker needs no right to write the pointer.
-    execute format(
-        'create or replace function %I.advance_day() returns trigger'
-        ' language plpgsql security definer set search_path = pg_catalog, pg_temp as %L',
-        home,
-        $function$
+-- How a session is held, what it was given, and what came of it.
+alter table :"schema".capture_session
+    add column if not exists locked_at timestamptz,
+    add column if not exists locked_by text,
+    add column if not exists closed_at timestamptz,
+    add column if not exists given_at timestamptz,
+    add column if not exists payload jsonb,
+    add column if not exists result jsonb,
+    add column if not exists lease_seconds double precision,
+    add column if not exists starts bigint not null default 0,
+    add column if not exists settled_by text;
+
+-- What is ready is called differently here and there, so these begin with the state.
+create index if not exists idx_capture_session__state_created_at_id
+    on :"schema".capture_session (state, created_at, id);
+create index if not exists idx_capture_session__state_closed_at_id
+    on :"schema".capture_session (state, closed_at, id);
+create index if not exists idx_capture_session__state_given_at_id
+    on :"schema".capture_session (state, given_at, id) where given_at is not null;
+
+-- Which canonicaliser wrote a day, and the order of its events.
+alter table :"schema".schedule_version add column if not exists canonicalizer integer;
+
+\set old_keys ''
+\if :has_days
+alter table :"schema".day_snapshot
+    add column if not exists canonicalizer integer,
+    add column if not exists events bigint not null default 0;
+alter table :"schema".schedule_event add column if not exists seq bigint;
+create unique index if not exists uq_schedule_event__user_id_schedule_date_seq
+    on :"schema".schedule_event (user_id, schedule_date, seq);
+
+-- A day that goes there, back and there again has three changes: only with the session in the key of an event does the
+-- third one get its event. The owner's key, without it, is known by its columns, whatever it is called and however it
+-- was made. It is the owner's, and is replaced when that is asked for.
+select
+    string_agg(format('%I', c.relname), ', ' order by c.relname) as old_keys,
+    string_agg(
+        case
+            when k.conname is null then format('drop index %I.%I', :'schema', c.relname)
+            else format('alter table %I.schedule_event drop constraint %I', :'schema', k.conname)
+        end, '; '
+    ) as drop_old_keys,
+    count(*) = 0 or :'event_key' = 'replace' as is_event_key_ours,
+    count(*) > 0 and :'event_key' = 'replace' as is_event_key_replaced
+from pg_catalog.pg_index as i
+inner join pg_catalog.pg_class as c on c.oid = i.indexrelid
+left join pg_catalog.pg_constraint as k on k.conindid = i.indexrelid and k.contype = 'u'
+where i.indrelid = format('%I.schedule_event', :'schema')::regclass and i.indisunique and not i.indisprimary
+    and (
+        select array_agg(a.attname::text order by a.attname)
+        from pg_catalog.pg_attribute as a
+        where a.attrelid = i.indrelid and a.attnum = any ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+    ) = array['event_type', 'location_fingerprint', 'new_value_hash', 'old_value_hash', 'schedule_date', 'user_id']
+\gset
+\if :is_event_key_replaced
+:drop_old_keys;
+\endif
+\if :is_event_key_ours
+create unique index if not exists uq_schedule_event__dedupe on :"schema".schedule_event (
+    user_id, schedule_date, location_fingerprint, event_type, old_value_hash, new_value_hash, source_session_id
+);
+\set old_keys ''
+\endif
+\endif
+
+-- A version moves the pointer of its day. Where the owner has a trigger that does so, this one, which comes after it,
+-- finds nothing to do. It acts as the owner, so a worker needs no right to write the pointer.
+create or replace function :"schema".advance_day() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $function$
 declare
     is_there boolean;
 begin
@@ -168,63 +184,53 @@ begin
     end if;
     return null;
 end
-$function$
-    );
-    execute format('revoke all on function %I.advance_day() from public', home);
-    execute format('drop trigger if exists zz_duly_advances_the_day on %I.schedule_version', home);
-    execute format(
-        'create trigger zz_duly_advances_the_day after insert on %1$I.schedule_version'
-        ' for each row execute function %1$I.advance_day()', home
-    );
-end
-$tables$;
+$function$;
+revoke all on function :"schema".advance_day() from public;
+drop trigger if exists zz_duly_advances_the_day on :"schema".schedule_version;
+create trigger zz_duly_advances_the_day after insert on :"schema".schedule_version
+    for each row execute function :"schema".advance_day();
 
-do $duly$
+-- The clock and the list of workers -----------------------------------------------------------------------------------
+-- In a little schema of ours, unless duly was migrated here.
+
+\if :is_without_duly
+create schema duly;
+comment on schema duly is :'mark';
+\endif
+select obj_description(to_regnamespace('duly'), 'pg_namespace') is not distinct from :'mark' as is_of_script \gset
+\if :is_of_script
+create or replace function duly.clock() returns timestamptz
+    language sql volatile parallel safe
+    return clock_timestamp();
+create or replace function duly.now() returns timestamptz
+    language sql stable parallel safe
+    return statement_timestamp();
+create table if not exists duly.workers (
+    id uuid not null,
+    worker_id text not null,
+    host text not null,
+    pid bigint not null,
+    version text not null,
+    kinds text[] not null,
+    slots jsonb not null,
+    started_at timestamptz not null default duly.clock(),
+    seen_at timestamptz not null default duly.clock(),
+    stopping_at timestamptz,
+    stopped_at timestamptz,
+    constraint pk_workers primary key (id),
+    constraint ck_workers__worker_id check (char_length(worker_id) between 1 and 200),
+    constraint ck_workers__slots check (jsonb_typeof(slots) = 'object')
+) with (fillfactor = 50);
+alter table duly.workers add column if not exists stopping_at timestamptz;  -- an earlier version had none
+create index if not exists idx_workers__started_at on duly.workers (started_at);
+\endif
+
+-- Every role that may work on sessions by now may use it. Where duly was migrated, its owner grants that: see below.
+do $grants$
 declare
     home constant text := current_setting('duly.ingest');
-    mark constant text := 'Made by add_session_leases for the ingest worker; "duly migrate" replaces it.';
     guest text;
 begin
-    if to_regproc(format('%I.capture_session_guard', home)) is not null then
-        return;
-    end if;
-    if to_regnamespace('duly') is null then
-        create schema duly;
-        execute format('comment on schema duly is %L', mark);
-    end if;
-    if obj_description(to_regnamespace('duly'), 'pg_namespace') is not distinct from mark then
-        create or replace function duly.clock() returns timestamptz
-            language sql volatile parallel safe
-            return clock_timestamp();
-        create or replace function duly.now() returns timestamptz
-            language sql stable parallel safe
-            return statement_timestamp();
-        create table if not exists duly.workers (
-            id uuid not null,
-            worker_id text not null,
-            host text not null,
-            pid bigint not null,
-            version text not null,
-            kinds text[] not null,
-            slots jsonb not null,
-            started_at timestamptz not null default duly.clock(),
-            seen_at timestamptz not null default duly.clock(),
-            stopping_at timestamptz,
-            stopped_at timestamptz,
-            constraint pk_workers primary key (id),
-            constraint ck_workers__worker_id check (char_length(worker_id) between 1 and 200),
-            constraint ck_workers__slots check (jsonb_typeof(slots) = 'object')
-        ) with (fillfactor = 50);
-        alter table duly.workers add column if not exists stopping_at timestamptz;  -- an earlier version had none
-        create index if not exists idx_workers__started_at on duly.workers (started_at);
-    elsif not exists (
-        select from pg_catalog.pg_proc as f where f.pronamespace = to_regnamespace('duly') and f.proname = 'clock'
-    ) then
-        raise exception 'the schema "duly" is not duly''s: it has no function clock()'
-            using errcode = 'duplicate_schema', hint = 'Rename it; the worker needs a schema of this name.';
-    end if;
-
-    -- Every role that may work on sessions by now may use it. Where duly was migrated, its owner grants that: see below.
     for guest in
         select quote_ident(pg_get_userbyid(c.relowner))
         from pg_catalog.pg_class as c
@@ -252,7 +258,8 @@ begin
         end;
     end loop;
 end
-$duly$;
+$grants$;
+\endif
 
 -- What the worker's login needs ---------------------------------------------------------------------------------------
 -- Everything that a worker does, and nothing else; and what the owner's triggers do when the worker writes, as far as
@@ -260,7 +267,6 @@ $duly$;
 
 \t on
 \pset format unaligned
-select to_regproc(format('%I.capture_session_guard', :'schema')) is not null as is_dulys \gset
 \if :is_dulys
 select format('-- duly made the tables of the schema "%s": nothing is to be added.', :'schema');
 \else
@@ -334,17 +340,10 @@ select format('grant %s on %s to %I;', privileges, object, :'worker')
 from grants
 order by nth, object;
 select format(
-    '-- The key %I of schedule_event stays: a change that comes again (there, back, and there again) gets no second'
-    ' event and no second message. To replace the key: -v event_key=replace', c.relname
+    '-- The key %s of schedule_event stays: a change that comes again (there, back, and there again) gets no second'
+    ' event and no second message. To replace the key: -v event_key=replace', :'old_keys'
 )
-from pg_catalog.pg_index as i
-inner join pg_catalog.pg_class as c on c.oid = i.indexrelid
-where i.indrelid = to_regclass(format('%I.schedule_event', :'schema')) and i.indisunique and not i.indisprimary
-    and (
-        select array_agg(a.attname::text order by a.attname)
-        from pg_catalog.pg_attribute as a
-        where a.attrelid = i.indrelid and a.attnum = any ((i.indkey::int2[])[0:i.indnkeyatts - 1])
-    ) = array['event_type', 'location_fingerprint', 'new_value_hash', 'old_value_hash', 'schedule_date', 'user_id'];
+where :'old_keys' <> '';
 \endif
 
 commit;

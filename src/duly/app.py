@@ -23,6 +23,7 @@ from typing import Any, Concatenate, Generic, Never, ParamSpec, TypedDict, TypeV
 from uuid import UUID
 
 from duly.backoff import Backoff, BackoffPolicy
+from duly.bounds import MAX_CONCURRENCY
 from duly.canonical_json import Json, checked_json
 from duly.db.drivers import (
     AnyTransaction,
@@ -49,7 +50,6 @@ from duly.jobs.enqueue import (
 from duly.jobs.failures import OnFailure
 from duly.jobs.model import DEFAULT_ORG, JobOptions
 from duly.jobs.validation import (
-    MAX_CONCURRENCY,
     check_first_parameter,
     check_integer,
     check_name,
@@ -74,7 +74,7 @@ class EnqueueOptions(TypedDict, total=False):
     key: str  # idempotency key: the same key and arguments create one job
     delay: Duration
     run_at: datetime  # with its time zone
-    priority: int  # -100 to 100, higher first
+    priority: int  # higher first
     requested_by: str
 
 

@@ -2,7 +2,7 @@
 
 A bad value is refused at the start, with the variable's name, the value and the fix; all bad values are named at once.
 Rules between two variables are checked by the later field, which can see the earlier ones: the order of fields matters.
-`docs/configuration.md` is generated from these classes: `DULY_UPDATE_GOLDEN=1 ./duly test tests/fast/docs`.
+`docs/configuration.md` is generated from these classes: `python -m tools.generate`.
 """
 
 import os

@@ -107,7 +107,8 @@ begin
         min(quote_ident(n.nspname))
     into taken, first_taken
     from pg_catalog.pg_namespace as n
-    where n.nspname = any ('{"duly","user","ledger"}'::text[]) and not has_schema_privilege('duly_owner', n.oid, 'create')
+    where n.nspname = any ('{"duly","user","ledger"}'::text[])
+        and not has_schema_privilege('duly_owner', n.oid, 'create')
         and not (n.nspname = 'schedule_ingest' and exists (
             select from pg_catalog.pg_class as c where c.relnamespace = n.oid and c.relname = 'capture_session'
         ));
@@ -115,10 +116,13 @@ begin
         raise exception 'duly needs schemas that exist and do not belong to "%": %', 'duly_owner', taken
             using errcode = 'duplicate_schema', hint = format(
                 'use another database for duly, or rename the schema: alter schema %s rename to another_name; or, if '
-                'it '
-                'was made for duly: alter schema %s owner to %I; or leave an application out that needs it: '
-                'duly migrate --apps%s', first_taken, first_taken, 'duly_owner',
-                case when first_taken = quote_ident('schedule_ingest') then '; or set DB_SCHEMA to another name' else '' end
+                'it was made for duly: alter schema %s owner to %I; or leave an application out that needs it: '
+                'duly migrate --apps%s',
+                first_taken, first_taken, 'duly_owner',
+                case
+                    when first_taken = quote_ident('schedule_ingest') then '; or set DB_SCHEMA to another name'
+                    else ''
+                end
             );
     end if;
 end
@@ -1111,7 +1115,8 @@ begin
 end
 $guard$;
 
-create or replace trigger "outbox_guard" before insert or update on "duly"."outbox"
+create or replace trigger "outbox_guard"
+    before insert or update on "duly"."outbox"
     for each row execute function "duly"."outbox_guard"();
 
 create or replace function "duly"."outbox_timeline"() returns trigger
@@ -1130,11 +1135,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "outbox_timeline_insert" after insert on "duly"."outbox"
+create or replace trigger "outbox_timeline_insert"
+    after insert on "duly"."outbox"
     referencing new table as moved
     for each statement execute function "duly"."outbox_timeline"();
 
-create or replace trigger "outbox_timeline_update" after update on "duly"."outbox"
+create or replace trigger "outbox_timeline_update"
+    after update on "duly"."outbox"
     referencing new table as moved
     for each statement execute function "duly"."outbox_timeline"();
 
@@ -1363,6 +1370,7 @@ create or replace function ledger.enqueue_many(
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
+    max_batch constant bigint := 10000;
     number constant bigint := cardinality(payloads);
     now constant timestamptz := duly.clock();
     due constant timestamptz := now + make_interval(secs => coalesce(delay_seconds, 0));
@@ -1373,11 +1381,12 @@ declare
     made bigint;
 begin
     perform ledger.refuse_other_tenant(org);
-    if number > 10000 or number <> any (array[
+    if number > max_batch or number <> any (array[
         coalesce(cardinality(keys), number), coalesce(cardinality(priorities), number),
         coalesce(cardinality(run_ats), number)
     ]) then
-        raise exception 'at most 10000 jobs at a time, and as many keys, priorities and times as payloads, or none'
+        raise exception
+            'at most % jobs at a time, and as many keys, priorities and times as payloads, or none', max_batch
             using errcode = 'invalid_parameter_value';
     end if;
     if num_nonnulls(run_ats, delay_seconds) = 2 then
@@ -1444,7 +1453,7 @@ $$;
 comment on function ledger.enqueue_many(
     uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
     double precision, double precision, double precision, interval, text, text
-) is 'Make up to 10000 jobs of one type in one statement, all or none; the answers come in the order of the payloads.';
+) is 'Make many jobs of one type in one statement, all or none; the answers come in the order of the payloads.';
 
 -- Claim ---------------------------------------------------------------------------------------------------------------
 
@@ -2086,7 +2095,7 @@ begin
         when (
             new.progress between 0 and 100 and char_length(new.stage) between 1 and 200
         ) is false then 'ck_job__progress'
-        when (new.retain_for between interval '1 day' and interval '3660 days') is false then 'ck_job__retain_for'
+        when (new.retain_for between interval '1 days' and interval '3660 days') is false then 'ck_job__retain_for'
         when ((new.finished_at is null) = (new.retain_until is null)) is false then 'ck_job__retain_until'
         when (
             jsonb_typeof(new.event_detail) = 'object' and pg_column_size(new.event_detail) <= 65536
@@ -2106,7 +2115,8 @@ begin
 end
 $guard$;
 
-create or replace trigger "job_guard" before insert or update on "ledger"."job"
+create or replace trigger "job_guard"
+    before insert or update on "ledger"."job"
     for each row execute function "ledger"."job_guard"();
 
 create or replace function "ledger"."job_timeline"() returns trigger
@@ -2127,11 +2137,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "job_timeline_insert" after insert on "ledger"."job"
+create or replace trigger "job_timeline_insert"
+    after insert on "ledger"."job"
     referencing new table as moved
     for each statement execute function "ledger"."job_timeline"();
 
-create or replace trigger "job_timeline_update" after update on "ledger"."job"
+create or replace trigger "job_timeline_update"
+    after update on "ledger"."job"
     referencing new table as moved
     for each statement execute function "ledger"."job_timeline"();
 
@@ -2149,7 +2161,8 @@ begin
             true as is_new
         from pg_catalog.pg_class as c
         inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-        where n.nspname = any ('{"duly","user","ledger"}'::text[]) and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
+        where n.nspname = any ('{"duly","user","ledger"}'::text[])
+            and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
             and pg_get_userbyid(c.relowner) = current_user
         union all
         select 'routine', f.oid::regprocedure::text, f.proacl is null
@@ -2199,7 +2212,8 @@ grant select (user_id, service, created_at, updated_at) on "user".apprise_addres
 
 grant select, insert, update, delete on "user".calendars to "duly_api";
 
-grant execute on function "user".after_quiet(timestamptz, text, time, time) to "duly_worker", "duly_api", "duly_readonly";
+grant execute on function "user".after_quiet(timestamptz, text, time, time)
+    to "duly_worker", "duly_api", "duly_readonly";
 
 grant execute on function "user".meet_telegram(bigint, text), "user".link_telegram(bigint, bigint) to "duly_api";
 
@@ -2270,7 +2284,148 @@ grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.fence(uui
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'engine', applied.object, applied.sha256
-from unnest( E'{"function duly.clock","function duly.now","function duly.new_id","function duly.is_time_zone","function duly.touch","function duly.refuse_change","function duly.this_window","function duly.wake","function duly.wake_workers","function duly.protect","trigger users_touch on \\"user\\".users","trigger webhooks_touch on \\"user\\".webhooks","trigger apprise_addresses_touch on \\"user\\".apprise_addresses","function \\"user\\".after_quiet","function \\"user\\".meet_telegram","function \\"user\\".link_telegram","trigger transition_is_append_only on duly.transition","trigger transition_is_not_emptied on duly.transition","function duly.stamp_sent_message","trigger outbox_stamp_sent on duly.outbox","trigger outbox_wake on duly.outbox","function duly.is_finished","function duly.retain","function duly.resend","function duly.resolve","function duly.is_locked","function duly.find_next_message","function \\"duly\\".\\"outbox_guard\\"","trigger \\"outbox_guard\\" on \\"duly\\".\\"outbox\\"","function \\"duly\\".\\"outbox_timeline\\"","trigger \\"outbox_timeline_insert\\" on \\"duly\\".\\"outbox\\"","trigger \\"outbox_timeline_update\\" on \\"duly\\".\\"outbox\\"","trigger is_append_only on ledger.job_event","trigger is_not_emptied on ledger.job_event","function ledger.event_id","function ledger.refuse_other_tenant","function ledger.require_tenant","function ledger.origin_of","function ledger.digest_of","function ledger.refuse_other_request","function ledger.enqueue","function ledger.wake","function ledger.enqueue_many","function ledger.room_for","function ledger.claim","function ledger.done","function ledger.mark_expired","function ledger.fence","function ledger.complete","function ledger.is_locked","function ledger.find_next","function ledger.release_key","function ledger.cancel","function ledger.retry","function ledger.redrive","function ledger.retain","function ledger.erase","table ledger.job","table ledger.job_event","policy job_of_tenant on ledger.job","policy job_event_of_tenant on ledger.job_event","policy job_of_any_tenant on ledger.job","policy job_event_of_any_tenant on ledger.job_event","block supabase","function \\"ledger\\".\\"job_guard\\"","trigger \\"job_guard\\" on \\"ledger\\".\\"job\\"","function \\"ledger\\".\\"job_timeline\\"","trigger \\"job_timeline_insert\\" on \\"ledger\\".\\"job\\"","trigger \\"job_timeline_update\\" on \\"ledger\\".\\"job\\"","grants"}'::text[], '{"ca658f40d7c629eb967c4a69a3f0bdd9260a67ea0eb993f8dfca7782418630c4","0d99c6727a0f93b61afd33ef4df4945d96f505591b277825efdae40d8ee1cf43","df904782e54579b6596fa1783ecf81f784577068fa878439e01a441e7f5338af","f7455ee68859eaf6d8df1edc2caae5d0b1df40952715fa917c7dcdd30f6a565a","905fa4ec7e8071b3cb4dbd52ba7479c98d996b446a65290aec43882781c4a7bc","d324f82b2f339d2e4c971dfc6dc7a5abdc4d34d015a2b7145e84553f1002be3c","bdc907d6f28a0bb0f66015956c7c2314c93100d4c8087b0ec565bb40c0eaef94","4c908c9721e7bb10a61435fb266b297c975aff1547487d38d1c910b235d73161","b7d4e6a6088b84ae49e1fb4e1d108cb1310ad769eff82cbe6393406b16dc9e9e","3c7137c057a36bf16bb271f3035a36964520c35a31bb5fcb17e32fb04b5b77ae","8228365a23b7655c8d55bb31ae4deeea28ddb195e99fd85a1ca0deef4cf15b1e","de6bed0ba4265d47bedf490907eb9dad814cb1c0c37389d70694d5a780386cf5","78113e1939f42cfdbbb6f3ec70e5fdecf93751612b6adb7addfbdd16c0437b67","b829ee49ae74733cab51420e58159a31e5ff95c051b95ae8e0873c399bcc9401","9d9a368e05cd00107b0932c20f6ec49c9e13d0f19a5fee70b5d92988bf31d5d9","61502cf92645dbbb0f36dd2cc5a6de9d0d9b3ba673732179952f4ff02cebb262","9fe3d4f5331010bdd69bb16ea9bc0b22ee59a7a2a1a9af943afd00ea98650429","e3617560d1725b3823f298f4fa7ca129dccc8c8a580f593698234b23c7c1d3b8","f9bbce31252eb03fdea5d95aa4a7228290f94304170e2208fa00444ec2742e0b","770ff49528734f67a4db509f4723d808f5e8ba4aa48679f762e27a697f9d9907","b26806285137ef6ad679acbed3f4c45dea7929eef81b7e6724b1ccca1fcc6a50","624578649c808dc5854273b0b8cd8afb7e325160365ec3613c8ec59bef927ab7","a7b476df7cb29a84a3fab302b0e7ed7e9997822e360559f6fc9522357283e191","c73a9a2ca4f7b9ad9177ba58c79a969b66f1dd5f2fb31c6dbf492923cb5206f3","3ed846b5a4952320647b3a22a04fe4613ccd5a8f529cf87374a50c99532073df","827d23fda9e632debffb5b23d77d346a638003580f1d4ad3cc05ff5f875029da","135704a77c87ca48026a676ac953d725a603a9f9168d516cd3aee51a66fb2fae","8b085ada11c4c0e61c4f5d3d76338bc4dfd42971c77becb5e720f8f8b9aa784d","b42a9bb254f37dd7d0e67d6da4bc87daadf27b71553eb6dbe743206048b933bb","2d366625b0c687a7c5fb33dbe714704f64c95397cb17052fce9999213a79ad70","ea06a9d87ad6a27c35a7ad248be5f53f3726459231548cd8fbce29b207a7567b","8f8a95afeb068539f082583dff085611299b713a28f6ac0e6479a400779b2f42","d0923b57138819b6db43211454d28336f7b697446a84862bf94780967cec69db","6a612b0178ed114bca73aa175171630e11375a1030b2ddc19ff02ddd74a0b776","0d0780cf6ae8c2e3a0d021a8a1fc486a47a1ca509ea230ad5ac052991a672b17","3cd6b7f35072713164b1d8d929393be969af45cfc65a438ffefbf0eae468465c","7fba35c8ebb1dd0d28b0a8bb69074b4d884ac95c791135a241979c4d9bf604ad","2550067743d043b17447babd1f3fc2c2a1c6d4c687d3c722e3c15bca2e1145d5","d6d94bf5f391fe61ebbd1c47f0433404873e17459c41bdbd4d87caa4bf12a1f3","033bcd91c24ba5d3fc9849cd3ded5dc338bba3c8271b3f04b860b19edab9249c","e7a7b6f4514fbe9c8be256cbdf072875fedc503ff26c9561f28e6f14107db31f","7ebaf51d4d5b03dcac0c6235d0ba127132c12b26b9e4a705a5c729ac51081a97","f5d41dc6599307ee891a249f6c89b517a48ecc3915c480516018a68a2745849e","f1ad02f6dcefd816bf3f9e3f49e987167fb0298d0206a8415482ab52ee279162","6f586fde58769f7fc256752062f0faebf939d6add9ceecaae091727e411c4362","f7aeee5ea66e39e7178b78ff71910f4e10d20bae06a3a877f32133a7496829d8","5c4ed38816857d44dea82cbe05196f7282e900616f0c5a57146ef42fe3532263","d4a8fb2fbe0c6f6e05b6ca70a5a74c9477c0f7a90c7f68d63105533146a584f8","4ec342083813615fec3860289cbc639fcd780880755bd1cf79f21fb695674f42","9c73e66e67e1f62ae6cab8ddff9dd5958be68a2aa06f01a18b4e8009a2adf966","c9bcc980fde6e0267853f108eb77601e1ffd9f025cf7f154c29f516adb7f2fff","366fc59dbfc82c70a1317b99ada9d454a8f0d4f2506e1fe8b05799ca4b414eba","f14fdafed9c0508e882c75f4b4110f75b4964734157b56001044017bacd82e2e","d5722be436aa34cae5ceac372f3bbad99f5244d33f073554638bc49cc9d6a09f","97171e7dc5779b629e6d82a0c268aeb562fdab1808d1bb25c2088195301b70c9","4bdb1d2b206b63da1eef488eaae58cce8fa0e8ea0e8b26e5dfb6c84207e60477","1fb39e8a8f88a279501bc24145f9ef04c51aefa572abcfddd5a80c48f2cf72ed","de1e67a0ecad8b7c1e3479e46a6e467f47d844e8bf07573fc75b94c9572b1ef6","a2842efca38bf3eba7ff104b4d2fad5d428bae37c938db3d18857e2d19303458","c0422c7c75e32e6d3c17043e55b383ade2843aad1bec04e7609264ed1d980486","395ecb28fb24d9f3760fb8abc18815f43e9ef19b996ed2c2268beb6f0def1841","7cc4595a15170d19eabf3f8f87a1b5af79f0858266142ddb47213a71311a2503","a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04","8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475","9262eef8376fe7632dce79bf564500e401456421783a973c8b6d9a5a82e4bba8","583fe464ad5356991ce4e6cd4688546a05b9c0dd20f55de4dca9ee692e330ca8","325a16603bcf5145934b8b927c70f57c7f38bfaa89771f33cbf3d67f7c13b5e4","101689272a38582a2b575bced8398a4a7d5cded886f59e7b9da2fa0c2d531d5a","e5712b60acba586cf4d1e0bfa55c6250fa6f5d04824d5f4f66c62e05e8a7d80f","370964f63db874b30b6fca08f473003222591ad93120ce49ef3d94fbbbde6af0"}'::text[]) as applied (object, sha256)
+from unnest(
+     E'{"function duly.clock",
+"function duly.now",
+"function duly.new_id",
+"function duly.is_time_zone",
+"function duly.touch",
+"function duly.refuse_change",
+"function duly.this_window",
+"function duly.wake",
+"function duly.wake_workers",
+"function duly.protect",
+"trigger users_touch on \\"user\\".users",
+"trigger webhooks_touch on \\"user\\".webhooks",
+"trigger apprise_addresses_touch on \\"user\\".apprise_addresses",
+"function \\"user\\".after_quiet",
+"function \\"user\\".meet_telegram",
+"function \\"user\\".link_telegram",
+"trigger transition_is_append_only on duly.transition",
+"trigger transition_is_not_emptied on duly.transition",
+"function duly.stamp_sent_message",
+"trigger outbox_stamp_sent on duly.outbox",
+"trigger outbox_wake on duly.outbox",
+"function duly.is_finished",
+"function duly.retain",
+"function duly.resend",
+"function duly.resolve",
+"function duly.is_locked",
+"function duly.find_next_message",
+"function \\"duly\\".\\"outbox_guard\\"",
+"trigger \\"outbox_guard\\" on \\"duly\\".\\"outbox\\"",
+"function \\"duly\\".\\"outbox_timeline\\"",
+"trigger \\"outbox_timeline_insert\\" on \\"duly\\".\\"outbox\\"",
+"trigger \\"outbox_timeline_update\\" on \\"duly\\".\\"outbox\\"",
+"trigger is_append_only on ledger.job_event",
+"trigger is_not_emptied on ledger.job_event",
+"function ledger.event_id",
+"function ledger.refuse_other_tenant",
+"function ledger.require_tenant",
+"function ledger.origin_of",
+"function ledger.digest_of",
+"function ledger.refuse_other_request",
+"function ledger.enqueue",
+"function ledger.wake",
+"function ledger.enqueue_many",
+"function ledger.room_for",
+"function ledger.claim",
+"function ledger.done",
+"function ledger.mark_expired",
+"function ledger.fence",
+"function ledger.complete",
+"function ledger.is_locked",
+"function ledger.find_next",
+"function ledger.release_key",
+"function ledger.cancel",
+"function ledger.retry",
+"function ledger.redrive",
+"function ledger.retain",
+"function ledger.erase",
+"table ledger.job",
+"table ledger.job_event",
+"policy job_of_tenant on ledger.job",
+"policy job_event_of_tenant on ledger.job_event",
+"policy job_of_any_tenant on ledger.job",
+"policy job_event_of_any_tenant on ledger.job_event",
+"block supabase",
+"function \\"ledger\\".\\"job_guard\\"",
+"trigger \\"job_guard\\" on \\"ledger\\".\\"job\\"",
+"function \\"ledger\\".\\"job_timeline\\"",
+"trigger \\"job_timeline_insert\\" on \\"ledger\\".\\"job\\"",
+"trigger \\"job_timeline_update\\" on \\"ledger\\".\\"job\\"",
+"grants"}'::text[],
+    '{"ca658f40d7c629eb967c4a69a3f0bdd9260a67ea0eb993f8dfca7782418630c4",
+"0d99c6727a0f93b61afd33ef4df4945d96f505591b277825efdae40d8ee1cf43",
+"df904782e54579b6596fa1783ecf81f784577068fa878439e01a441e7f5338af",
+"f7455ee68859eaf6d8df1edc2caae5d0b1df40952715fa917c7dcdd30f6a565a",
+"905fa4ec7e8071b3cb4dbd52ba7479c98d996b446a65290aec43882781c4a7bc",
+"d324f82b2f339d2e4c971dfc6dc7a5abdc4d34d015a2b7145e84553f1002be3c",
+"bdc907d6f28a0bb0f66015956c7c2314c93100d4c8087b0ec565bb40c0eaef94",
+"4c908c9721e7bb10a61435fb266b297c975aff1547487d38d1c910b235d73161",
+"b7d4e6a6088b84ae49e1fb4e1d108cb1310ad769eff82cbe6393406b16dc9e9e",
+"3c7137c057a36bf16bb271f3035a36964520c35a31bb5fcb17e32fb04b5b77ae",
+"8228365a23b7655c8d55bb31ae4deeea28ddb195e99fd85a1ca0deef4cf15b1e",
+"de6bed0ba4265d47bedf490907eb9dad814cb1c0c37389d70694d5a780386cf5",
+"78113e1939f42cfdbbb6f3ec70e5fdecf93751612b6adb7addfbdd16c0437b67",
+"b829ee49ae74733cab51420e58159a31e5ff95c051b95ae8e0873c399bcc9401",
+"9d9a368e05cd00107b0932c20f6ec49c9e13d0f19a5fee70b5d92988bf31d5d9",
+"61502cf92645dbbb0f36dd2cc5a6de9d0d9b3ba673732179952f4ff02cebb262",
+"9fe3d4f5331010bdd69bb16ea9bc0b22ee59a7a2a1a9af943afd00ea98650429",
+"e3617560d1725b3823f298f4fa7ca129dccc8c8a580f593698234b23c7c1d3b8",
+"f9bbce31252eb03fdea5d95aa4a7228290f94304170e2208fa00444ec2742e0b",
+"770ff49528734f67a4db509f4723d808f5e8ba4aa48679f762e27a697f9d9907",
+"b26806285137ef6ad679acbed3f4c45dea7929eef81b7e6724b1ccca1fcc6a50",
+"624578649c808dc5854273b0b8cd8afb7e325160365ec3613c8ec59bef927ab7",
+"a7b476df7cb29a84a3fab302b0e7ed7e9997822e360559f6fc9522357283e191",
+"c73a9a2ca4f7b9ad9177ba58c79a969b66f1dd5f2fb31c6dbf492923cb5206f3",
+"3ed846b5a4952320647b3a22a04fe4613ccd5a8f529cf87374a50c99532073df",
+"827d23fda9e632debffb5b23d77d346a638003580f1d4ad3cc05ff5f875029da",
+"135704a77c87ca48026a676ac953d725a603a9f9168d516cd3aee51a66fb2fae",
+"8b085ada11c4c0e61c4f5d3d76338bc4dfd42971c77becb5e720f8f8b9aa784d",
+"b493163b6a68e818fa30606cb3dae56e481d3202f0f2043a7d341eb05213aaad",
+"2d366625b0c687a7c5fb33dbe714704f64c95397cb17052fce9999213a79ad70",
+"f12a420e6cfb78a679e51a27400795da53925ce93733bb6714586d8b69466c30",
+"243155fe45e11c6549b695959e8989f159b7387a3b509998dbbfdcb807db73a8",
+"d0923b57138819b6db43211454d28336f7b697446a84862bf94780967cec69db",
+"6a612b0178ed114bca73aa175171630e11375a1030b2ddc19ff02ddd74a0b776",
+"0d0780cf6ae8c2e3a0d021a8a1fc486a47a1ca509ea230ad5ac052991a672b17",
+"3cd6b7f35072713164b1d8d929393be969af45cfc65a438ffefbf0eae468465c",
+"7fba35c8ebb1dd0d28b0a8bb69074b4d884ac95c791135a241979c4d9bf604ad",
+"2550067743d043b17447babd1f3fc2c2a1c6d4c687d3c722e3c15bca2e1145d5",
+"d6d94bf5f391fe61ebbd1c47f0433404873e17459c41bdbd4d87caa4bf12a1f3",
+"033bcd91c24ba5d3fc9849cd3ded5dc338bba3c8271b3f04b860b19edab9249c",
+"e7a7b6f4514fbe9c8be256cbdf072875fedc503ff26c9561f28e6f14107db31f",
+"7ebaf51d4d5b03dcac0c6235d0ba127132c12b26b9e4a705a5c729ac51081a97",
+"ad68a219354e7210d995cbab4e17244da4267b48bcffdbe69f44e2f14ff2110f",
+"f1ad02f6dcefd816bf3f9e3f49e987167fb0298d0206a8415482ab52ee279162",
+"6f586fde58769f7fc256752062f0faebf939d6add9ceecaae091727e411c4362",
+"f7aeee5ea66e39e7178b78ff71910f4e10d20bae06a3a877f32133a7496829d8",
+"5c4ed38816857d44dea82cbe05196f7282e900616f0c5a57146ef42fe3532263",
+"d4a8fb2fbe0c6f6e05b6ca70a5a74c9477c0f7a90c7f68d63105533146a584f8",
+"4ec342083813615fec3860289cbc639fcd780880755bd1cf79f21fb695674f42",
+"9c73e66e67e1f62ae6cab8ddff9dd5958be68a2aa06f01a18b4e8009a2adf966",
+"c9bcc980fde6e0267853f108eb77601e1ffd9f025cf7f154c29f516adb7f2fff",
+"366fc59dbfc82c70a1317b99ada9d454a8f0d4f2506e1fe8b05799ca4b414eba",
+"f14fdafed9c0508e882c75f4b4110f75b4964734157b56001044017bacd82e2e",
+"d5722be436aa34cae5ceac372f3bbad99f5244d33f073554638bc49cc9d6a09f",
+"97171e7dc5779b629e6d82a0c268aeb562fdab1808d1bb25c2088195301b70c9",
+"4bdb1d2b206b63da1eef488eaae58cce8fa0e8ea0e8b26e5dfb6c84207e60477",
+"1fb39e8a8f88a279501bc24145f9ef04c51aefa572abcfddd5a80c48f2cf72ed",
+"de1e67a0ecad8b7c1e3479e46a6e467f47d844e8bf07573fc75b94c9572b1ef6",
+"a2842efca38bf3eba7ff104b4d2fad5d428bae37c938db3d18857e2d19303458",
+"c0422c7c75e32e6d3c17043e55b383ade2843aad1bec04e7609264ed1d980486",
+"395ecb28fb24d9f3760fb8abc18815f43e9ef19b996ed2c2268beb6f0def1841",
+"7cc4595a15170d19eabf3f8f87a1b5af79f0858266142ddb47213a71311a2503",
+"a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04",
+"8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475",
+"72935166c52aa3297cf1fa442b5d772e7520949dad54bb2ba4e6e6a18e6eacb2",
+"d7f01169c73b033c1a6843b56a36bd50ffd8f0054f7b12e9dbcdbc032b6a52b4",
+"325a16603bcf5145934b8b927c70f57c7f38bfaa89771f33cbf3d67f7c13b5e4",
+"7c33f5abf31d30a7be0094daaad9b4be00f7af279cc54b85a1759f871498c108",
+"adaf6f4812cf830ce2122c03c0637f74f29a676ddaa960146f919793c6f800c5",
+"e13f778ecc9dc1eb9b934e31db0ea230acc2f4749746e75ca72e0d25bd0c85d2"}'::text[]
+) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 -- What the engine writes once, when its functions and guards are there.

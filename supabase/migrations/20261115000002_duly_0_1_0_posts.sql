@@ -107,7 +107,8 @@ begin
         min(quote_ident(n.nspname))
     into taken, first_taken
     from pg_catalog.pg_namespace as n
-    where n.nspname = any ('{"posts"}'::text[]) and not has_schema_privilege('duly_owner', n.oid, 'create')
+    where n.nspname = any ('{"posts"}'::text[])
+        and not has_schema_privilege('duly_owner', n.oid, 'create')
         and not (n.nspname = 'schedule_ingest' and exists (
             select from pg_catalog.pg_class as c where c.relnamespace = n.oid and c.relname = 'capture_session'
         ));
@@ -115,10 +116,13 @@ begin
         raise exception 'duly needs schemas that exist and do not belong to "%": %', 'duly_owner', taken
             using errcode = 'duplicate_schema', hint = format(
                 'use another database for duly, or rename the schema: alter schema %s rename to another_name; or, if '
-                'it '
-                'was made for duly: alter schema %s owner to %I; or leave an application out that needs it: '
-                'duly migrate --apps%s', first_taken, first_taken, 'duly_owner',
-                case when first_taken = quote_ident('schedule_ingest') then '; or set DB_SCHEMA to another name' else '' end
+                'it was made for duly: alter schema %s owner to %I; or leave an application out that needs it: '
+                'duly migrate --apps%s',
+                first_taken, first_taken, 'duly_owner',
+                case
+                    when first_taken = quote_ident('schedule_ingest') then '; or set DB_SCHEMA to another name'
+                    else ''
+                end
             );
     end if;
 end
@@ -575,7 +579,8 @@ begin
 end
 $guard$;
 
-create or replace trigger "posts_guard" before insert or update on "posts"."posts"
+create or replace trigger "posts_guard"
+    before insert or update on "posts"."posts"
     for each row execute function "posts"."posts_guard"();
 
 create or replace function "posts"."posts_timeline"() returns trigger
@@ -594,11 +599,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "posts_timeline_insert" after insert on "posts"."posts"
+create or replace trigger "posts_timeline_insert"
+    after insert on "posts"."posts"
     referencing new table as moved
     for each statement execute function "posts"."posts_timeline"();
 
-create or replace trigger "posts_timeline_update" after update on "posts"."posts"
+create or replace trigger "posts_timeline_update"
+    after update on "posts"."posts"
     referencing new table as moved
     for each statement execute function "posts"."posts_timeline"();
 
@@ -616,7 +623,8 @@ begin
             true as is_new
         from pg_catalog.pg_class as c
         inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-        where n.nspname = any ('{"posts"}'::text[]) and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
+        where n.nspname = any ('{"posts"}'::text[])
+            and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
             and pg_get_userbyid(c.relowner) = current_user
         union all
         select 'routine', f.oid::regprocedure::text, f.proacl is null
@@ -664,7 +672,34 @@ grant update (looked_at, breached_at, breaches) on posts.objectives to "duly_wor
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'posts', applied.object, applied.sha256
-from unnest( E'{"function posts.daily_key","function posts.iso","function posts.kept_name","function posts.create_intent","function posts.expire_uploads","function posts.retain","view posts.documents","function \\"posts\\".\\"posts_guard\\"","trigger \\"posts_guard\\" on \\"posts\\".\\"posts\\"","function \\"posts\\".\\"posts_timeline\\"","trigger \\"posts_timeline_insert\\" on \\"posts\\".\\"posts\\"","trigger \\"posts_timeline_update\\" on \\"posts\\".\\"posts\\"","grants"}'::text[], '{"65c7adc5a5948177ad76d05882a63aac3f920b385369ae432d2e161a5c65739e","90a935529db8e52ac70389be3c9df360322c289fd9ec54d7e320bb069b911d9b","239cf2313392e89196d91de37e695800722c14aadfba8119c404208a5f675423","c55a7c09b3859744cd4a6e3261021677522d83c1749cacf8e244ef431ff57a63","1596a3662d0052d8da9a3c9edca6329ebc483174cfbac5cc543fafc424d4217c","05a6cc484cfb944ff28fa2fa1ea8b9d19437885919e196a3c10c379797c486a1","25dfaee0a63dd91831620059b0400230ac8ee792f3fc8a165ba836910d9930d9","50e8f6263e87b9d741b3fb3f4d959206086541fe52474882938caac77b3b0a82","73b3db3f2083faafb14821467824fea6971a3a19e21670c9504864b72ca14510","544283d3c2985dc9f014957e5b5bf44ed72f3622235c6d286056d3fbe69a8295","cd6310311a4f477c9e7bc3df1f0d416370a662928ffc802084b5d1fdf174bffb","4dd56e7bb5153c6aa5381714c3e1d752445332a3d65848beaf5d43c88e43d510","262fe24a7d352d8e7bbcf1088adb97eea3aa994253b1bdf90a73da40a948786f"}'::text[]) as applied (object, sha256)
+from unnest(
+     E'{"function posts.daily_key",
+"function posts.iso",
+"function posts.kept_name",
+"function posts.create_intent",
+"function posts.expire_uploads",
+"function posts.retain",
+"view posts.documents",
+"function \\"posts\\".\\"posts_guard\\"",
+"trigger \\"posts_guard\\" on \\"posts\\".\\"posts\\"",
+"function \\"posts\\".\\"posts_timeline\\"",
+"trigger \\"posts_timeline_insert\\" on \\"posts\\".\\"posts\\"",
+"trigger \\"posts_timeline_update\\" on \\"posts\\".\\"posts\\"",
+"grants"}'::text[],
+    '{"65c7adc5a5948177ad76d05882a63aac3f920b385369ae432d2e161a5c65739e",
+"90a935529db8e52ac70389be3c9df360322c289fd9ec54d7e320bb069b911d9b",
+"239cf2313392e89196d91de37e695800722c14aadfba8119c404208a5f675423",
+"c55a7c09b3859744cd4a6e3261021677522d83c1749cacf8e244ef431ff57a63",
+"1596a3662d0052d8da9a3c9edca6329ebc483174cfbac5cc543fafc424d4217c",
+"05a6cc484cfb944ff28fa2fa1ea8b9d19437885919e196a3c10c379797c486a1",
+"25dfaee0a63dd91831620059b0400230ac8ee792f3fc8a165ba836910d9930d9",
+"50e8f6263e87b9d741b3fb3f4d959206086541fe52474882938caac77b3b0a82",
+"f1635420997ac728e93c3bd1d9e52a61a0b774271ed2a20f4d7375755f6c0049",
+"544283d3c2985dc9f014957e5b5bf44ed72f3622235c6d286056d3fbe69a8295",
+"22052217f0783de3a6bb37cbbdd8ecb58a917033e177c5e18634c3415586ee17",
+"5723c07f0c37c7bb3ab830ef66a27e77f54b1f51f96e813725f5ffaef13920af",
+"948abf129195d43b8b1da826ebab079855d40703b1a65365f651f250d8e8365f"}'::text[]
+) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 do $closing$

@@ -107,7 +107,8 @@ begin
         min(quote_ident(n.nspname))
     into taken, first_taken
     from pg_catalog.pg_namespace as n
-    where n.nspname = any ('{"scheduler","expense"}'::text[]) and not has_schema_privilege('duly_owner', n.oid, 'create')
+    where n.nspname = any ('{"scheduler","expense"}'::text[])
+        and not has_schema_privilege('duly_owner', n.oid, 'create')
         and not (n.nspname = 'schedule_ingest' and exists (
             select from pg_catalog.pg_class as c where c.relnamespace = n.oid and c.relname = 'capture_session'
         ));
@@ -115,10 +116,13 @@ begin
         raise exception 'duly needs schemas that exist and do not belong to "%": %', 'duly_owner', taken
             using errcode = 'duplicate_schema', hint = format(
                 'use another database for duly, or rename the schema: alter schema %s rename to another_name; or, if '
-                'it '
-                'was made for duly: alter schema %s owner to %I; or leave an application out that needs it: '
-                'duly migrate --apps%s', first_taken, first_taken, 'duly_owner',
-                case when first_taken = quote_ident('schedule_ingest') then '; or set DB_SCHEMA to another name' else '' end
+                'it was made for duly: alter schema %s owner to %I; or leave an application out that needs it: '
+                'duly migrate --apps%s',
+                first_taken, first_taken, 'duly_owner',
+                case
+                    when first_taken = quote_ident('schedule_ingest') then '; or set DB_SCHEMA to another name'
+                    else ''
+                end
             );
     end if;
 end
@@ -1348,7 +1352,8 @@ begin
 end
 $guard$;
 
-create or replace trigger "jobs_guard" before insert or update on "scheduler"."jobs"
+create or replace trigger "jobs_guard"
+    before insert or update on "scheduler"."jobs"
     for each row execute function "scheduler"."jobs_guard"();
 
 create or replace function "scheduler"."jobs_timeline"() returns trigger
@@ -1365,11 +1370,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "jobs_timeline_insert" after insert on "scheduler"."jobs"
+create or replace trigger "jobs_timeline_insert"
+    after insert on "scheduler"."jobs"
     referencing new table as moved
     for each statement execute function "scheduler"."jobs_timeline"();
 
-create or replace trigger "jobs_timeline_update" after update on "scheduler"."jobs"
+create or replace trigger "jobs_timeline_update"
+    after update on "scheduler"."jobs"
     referencing new table as moved
     for each statement execute function "scheduler"."jobs_timeline"();
 
@@ -1421,7 +1428,8 @@ begin
 end
 $guard$;
 
-create or replace trigger "job_runs_guard" before insert or update on "scheduler"."job_runs"
+create or replace trigger "job_runs_guard"
+    before insert or update on "scheduler"."job_runs"
     for each row execute function "scheduler"."job_runs_guard"();
 
 create or replace function "scheduler"."job_runs_timeline"() returns trigger
@@ -1439,11 +1447,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "job_runs_timeline_insert" after insert on "scheduler"."job_runs"
+create or replace trigger "job_runs_timeline_insert"
+    after insert on "scheduler"."job_runs"
     referencing new table as moved
     for each statement execute function "scheduler"."job_runs_timeline"();
 
-create or replace trigger "job_runs_timeline_update" after update on "scheduler"."job_runs"
+create or replace trigger "job_runs_timeline_update"
+    after update on "scheduler"."job_runs"
     referencing new table as moved
     for each statement execute function "scheduler"."job_runs_timeline"();
 
@@ -1461,7 +1471,8 @@ begin
             true as is_new
         from pg_catalog.pg_class as c
         inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-        where n.nspname = any ('{"scheduler","expense"}'::text[]) and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
+        where n.nspname = any ('{"scheduler","expense"}'::text[])
+            and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
             and pg_get_userbyid(c.relowner) = current_user
         union all
         select 'routine', f.oid::regprocedure::text, f.proacl is null
@@ -1530,7 +1541,122 @@ grant execute on function scheduler.undo(bigint, bigint, interval) to "duly_api"
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'scheduler', applied.object, applied.sha256
-from unnest( E'{"trigger is_append_only on expense.expenses","trigger is_not_emptied on expense.expenses","function scheduler.tg_set_updated_at","trigger trg_jobs__upd on scheduler.jobs","function scheduler.limits","function scheduler.check_schedule_limits","trigger jobs_limits_insert on scheduler.jobs","trigger jobs_limits_update on scheduler.jobs","trigger trg_job_runs__upd on scheduler.job_runs","function scheduler.write_run_key","trigger job_runs_key on scheduler.job_runs","function scheduler.fill_remind_at","trigger job_runs_remind_at on scheduler.job_runs","function scheduler.delete_run_key","trigger job_runs_delete_key on scheduler.job_runs","function scheduler.check_run_limits","trigger job_runs_limits on scheduler.job_runs","trigger trg_reminders__upd on scheduler.reminders","trigger trg_confirmations__upd on scheduler.confirmations","function expense.check_reversal","trigger expenses_reversal on expense.expenses","function scheduler.watch_partition","function scheduler.list_partitions","function scheduler.lock_partitions","function scheduler.attach_partition","function scheduler.make_months","function scheduler.ensure_partitions","function scheduler.drop_month","function scheduler.take_back_runs","function scheduler.cancel_open","function scheduler.finish_archived","function scheduler.begin_plan","trigger jobs_begin_plan on scheduler.jobs","function scheduler.change_plan","trigger jobs_change_plan on scheduler.jobs","function scheduler.follow_zone","trigger users_follow_zone on \\"user\\".users","function scheduler.ensure_run","function scheduler.note_sent","trigger outbox_note_sent on duly.outbox","function scheduler.receipt_of","function scheduler.answer","function scheduler.undo","view scheduler.upcoming","view scheduler.due_runs","function scheduler.is_locked","function \\"scheduler\\".\\"jobs_guard\\"","trigger \\"jobs_guard\\" on \\"scheduler\\".\\"jobs\\"","function \\"scheduler\\".\\"jobs_timeline\\"","trigger \\"jobs_timeline_insert\\" on \\"scheduler\\".\\"jobs\\"","trigger \\"jobs_timeline_update\\" on \\"scheduler\\".\\"jobs\\"","function \\"scheduler\\".\\"job_runs_guard\\"","trigger \\"job_runs_guard\\" on \\"scheduler\\".\\"job_runs\\"","function \\"scheduler\\".\\"job_runs_timeline\\"","trigger \\"job_runs_timeline_insert\\" on \\"scheduler\\".\\"job_runs\\"","trigger \\"job_runs_timeline_update\\" on \\"scheduler\\".\\"job_runs\\"","grants"}'::text[], '{"879d5dc1e2e5b136974b1227606ced60d335894dc7755c42f4dd55229689eae5","6d5b2d665a50cb4d028801a2fd64c4d23e3d6997354ad2e7dd5bab106ada9752","61bb8aa907cefd1d6c828c320db3a721e1ace183367977310f9c77a768a0fade","b0a38a3adc85e7c76880f6bcd1b61b75675c5ea253d6a364678a1547bd4af56f","a8885ad6c1f65b8457583c09dc7dcc647a171fccd4a344cd1611f302dc8f98e5","4b34a8c59b048ae0e3224cad54bc6d4b9d09a07d2954aef1d5bfd95cce8c5555","317581a387e3e11a56623f5c2e3e5e7f143ce07cfa50e2d8f9ea1c9092ae7c00","8e3194d61856a0c9e599175d57d7d8acc66ad22baf75faee79fe6c209fd0453a","04ef3cb8bc6f6564f94a6d09271fd629717ddf545725eaccf7f7366cf232c120","80870393311032261f28ed029b4dbf107ce3d5701964c8c9389317470af41eae","3393be82e57326519238b080693b9e86ac877c2930920b8f8ee3dca05bb43387","cccec23e0c2871ba49a88f05d54cb6a88368bd9e2c839bc6ef1efd954080de99","084de821118744fe8c5653d920d4f0205f175b99c28672cc795c1e1dc72528bf","138e42bcc0c13655b099e410596c7ee0263ea43de636692c7eca7cec032c193a","c3c2e1a0715ba379fd61fd07f4aa4b2a222a85d787790f927c8a48a226d34d42","b33d3e08a14a802c2b2f25c910944d1b4694d9da67d0fde822e34cd0a5f5fea5","420c38d938eb8e1f1e02a1fd048f1c444989e5b6f8ea9b8ac8bc32c5542d3994","16ee85d48a67b78a90f9d47b51cbe695f51250e9bc62011dd34570b8ec9da68f","756edfaff6bf7c1c2eb1712bb3efa8fa97190f19bb7bf36bc2f2d077371efd26","55b62d11198e930e22b37fb9f63a409f7c0242c0ced0e7da01007bcc9ac93168","03ff0bf7eb6a6a9d76d262b4da4c14150be766454534e77fd4a56747611ee79a","437d9b78ddc5f20b98a239b948cd27f3210027841d012a2a36abec0693ba50e3","1baba241269ede74047c4dbecf7016c2b1c8ad7759d39ab7d8ef691e183d20ef","7c128e550915463236e225b3c62e75039a78ea8c9b72840b800aa535dcb17df7","8a3ae3f0138100bf72518d556f9357b327b206d58f9371167a0ce888d287ebeb","3861322aac63064cd4581536d0c8d1ae5f6e9c67347988b75931d64b9c38ced7","356edb496583e86ed8a964b36db241811df76c5b674f10e0f278656a3035196c","f71e969a66a079fbf4a8c526ee977e0957c02ee2a897bd2780ec75b91407f656","03298b9a753bf023e18c327dfb131e980df9c44dc2714adadd301fc51f3cd143","0f479c95be3fb173d57ea0b9f5adbbf861ad77fc2fe864340257d9a02459ea6b","c241eb4cc2f80b9b79805135e6d5756bf8b232821d448f1bcbb0faa8f09e1b34","c71f2bd9640aa63538d7920b17021fac0de6651ba964ba080f21f98e6e10dc6c","45f931c25b7945d91fd77967f94a6731fd10e7850167e0a256eb210f0c88838c","934371fb4c5c970b82499a862fb7aabd219ff99b68e806a875f5df829182416b","239847fa87fcf14ab15b203b8815a32734e5a8fb558056a9bc139b8ff6958f6b","238339584d8b3ff3de5d806ba4a0de21fc5296654d0b5c0c22507c00354947c2","b7bdd6262ca300d8f64b9dd05d938a53005aef27a04f70acb1f5480443dd9c53","7bb8ec9fdaf85754ddb0550ffef640098e75181c95e87e2a8462d7b11e30fa30","afef636230ce5eae60ed40a0ca5337ead1de5168b949088ec5c56164c3756aa1","2fd8722e3246df3db149941e5123b94238d1c11977252bb08c99936ad5193050","b7f4a660ba41812e34bafd8c4ea4e562d2012a5c98103ae895e98c9ba3a48107","c9c4305e5157ab2e83c99f74491d395af3b98ab9a887fc3507b6fc17e595985e","023ffc958b218ead64b78eff0e9c7c5a038b16bb6465fbac4b7290609b774fb7","aff11bb37c30186a772bf11db728b449a2c1d030e4568ba6e1c78fc16b3ed919","a43328ae54c95a1a026442e2f1cecfa9af3e873d71482ad5fbd2b6ffbadf7299","63a619ec4e4781b05ffe73dff5b9d351682eed5a5ce735522245aa2706eb36c4","3d9a1b79053cdbfdfef506be1635f8650368ecaf24be6c51d103348a70f03f31","5ad970a1b958489d4f1b46577903bf1aa9c99bc57007a26057973f9259a216e9","f115bee11d63886a32e59b6d2668e5afa0e877a0435002bdc30f413403517ac3","ca59fabb8b8ac28a56727a128969ba21a1efe4e949b4c0dac013f58fed59bbc5","4e350d2214213379c335452ca3ec2edc7e73f336e573ae23f7b910e29242d057","b1af503047237f33e7d308917ed791a8c8b1996970b377b6131992bc80f802df","10992e686bd78f88a60cac687a1f2085ebf92c82802018f993ae191c35899a1f","6fec97881025c4b44fa51eca5658ac953454e52a46e488848cc0c06c44dc9971","e7e2a6a0e834695570775fa1a882ecf3a5ece152c0939679b49a1256377e77d0","5a9ef10e8f955259ade351ebd17dd23cd155cfb7d6539898fa3e62cbe0487666","01d0e2f5178b4e7df686c6b023a17e429df5434b3a0a66f197b4f12284673998"}'::text[]) as applied (object, sha256)
+from unnest(
+     E'{"trigger is_append_only on expense.expenses",
+"trigger is_not_emptied on expense.expenses",
+"function scheduler.tg_set_updated_at",
+"trigger trg_jobs__upd on scheduler.jobs",
+"function scheduler.limits",
+"function scheduler.check_schedule_limits",
+"trigger jobs_limits_insert on scheduler.jobs",
+"trigger jobs_limits_update on scheduler.jobs",
+"trigger trg_job_runs__upd on scheduler.job_runs",
+"function scheduler.write_run_key",
+"trigger job_runs_key on scheduler.job_runs",
+"function scheduler.fill_remind_at",
+"trigger job_runs_remind_at on scheduler.job_runs",
+"function scheduler.delete_run_key",
+"trigger job_runs_delete_key on scheduler.job_runs",
+"function scheduler.check_run_limits",
+"trigger job_runs_limits on scheduler.job_runs",
+"trigger trg_reminders__upd on scheduler.reminders",
+"trigger trg_confirmations__upd on scheduler.confirmations",
+"function expense.check_reversal",
+"trigger expenses_reversal on expense.expenses",
+"function scheduler.watch_partition",
+"function scheduler.list_partitions",
+"function scheduler.lock_partitions",
+"function scheduler.attach_partition",
+"function scheduler.make_months",
+"function scheduler.ensure_partitions",
+"function scheduler.drop_month",
+"function scheduler.take_back_runs",
+"function scheduler.cancel_open",
+"function scheduler.finish_archived",
+"function scheduler.begin_plan",
+"trigger jobs_begin_plan on scheduler.jobs",
+"function scheduler.change_plan",
+"trigger jobs_change_plan on scheduler.jobs",
+"function scheduler.follow_zone",
+"trigger users_follow_zone on \\"user\\".users",
+"function scheduler.ensure_run",
+"function scheduler.note_sent",
+"trigger outbox_note_sent on duly.outbox",
+"function scheduler.receipt_of",
+"function scheduler.answer",
+"function scheduler.undo",
+"view scheduler.upcoming",
+"view scheduler.due_runs",
+"function scheduler.is_locked",
+"function \\"scheduler\\".\\"jobs_guard\\"",
+"trigger \\"jobs_guard\\" on \\"scheduler\\".\\"jobs\\"",
+"function \\"scheduler\\".\\"jobs_timeline\\"",
+"trigger \\"jobs_timeline_insert\\" on \\"scheduler\\".\\"jobs\\"",
+"trigger \\"jobs_timeline_update\\" on \\"scheduler\\".\\"jobs\\"",
+"function \\"scheduler\\".\\"job_runs_guard\\"",
+"trigger \\"job_runs_guard\\" on \\"scheduler\\".\\"job_runs\\"",
+"function \\"scheduler\\".\\"job_runs_timeline\\"",
+"trigger \\"job_runs_timeline_insert\\" on \\"scheduler\\".\\"job_runs\\"",
+"trigger \\"job_runs_timeline_update\\" on \\"scheduler\\".\\"job_runs\\"",
+"grants"}'::text[],
+    '{"879d5dc1e2e5b136974b1227606ced60d335894dc7755c42f4dd55229689eae5",
+"6d5b2d665a50cb4d028801a2fd64c4d23e3d6997354ad2e7dd5bab106ada9752",
+"61bb8aa907cefd1d6c828c320db3a721e1ace183367977310f9c77a768a0fade",
+"b0a38a3adc85e7c76880f6bcd1b61b75675c5ea253d6a364678a1547bd4af56f",
+"a8885ad6c1f65b8457583c09dc7dcc647a171fccd4a344cd1611f302dc8f98e5",
+"4b34a8c59b048ae0e3224cad54bc6d4b9d09a07d2954aef1d5bfd95cce8c5555",
+"317581a387e3e11a56623f5c2e3e5e7f143ce07cfa50e2d8f9ea1c9092ae7c00",
+"8e3194d61856a0c9e599175d57d7d8acc66ad22baf75faee79fe6c209fd0453a",
+"04ef3cb8bc6f6564f94a6d09271fd629717ddf545725eaccf7f7366cf232c120",
+"80870393311032261f28ed029b4dbf107ce3d5701964c8c9389317470af41eae",
+"3393be82e57326519238b080693b9e86ac877c2930920b8f8ee3dca05bb43387",
+"cccec23e0c2871ba49a88f05d54cb6a88368bd9e2c839bc6ef1efd954080de99",
+"084de821118744fe8c5653d920d4f0205f175b99c28672cc795c1e1dc72528bf",
+"138e42bcc0c13655b099e410596c7ee0263ea43de636692c7eca7cec032c193a",
+"c3c2e1a0715ba379fd61fd07f4aa4b2a222a85d787790f927c8a48a226d34d42",
+"b33d3e08a14a802c2b2f25c910944d1b4694d9da67d0fde822e34cd0a5f5fea5",
+"420c38d938eb8e1f1e02a1fd048f1c444989e5b6f8ea9b8ac8bc32c5542d3994",
+"16ee85d48a67b78a90f9d47b51cbe695f51250e9bc62011dd34570b8ec9da68f",
+"756edfaff6bf7c1c2eb1712bb3efa8fa97190f19bb7bf36bc2f2d077371efd26",
+"55b62d11198e930e22b37fb9f63a409f7c0242c0ced0e7da01007bcc9ac93168",
+"03ff0bf7eb6a6a9d76d262b4da4c14150be766454534e77fd4a56747611ee79a",
+"437d9b78ddc5f20b98a239b948cd27f3210027841d012a2a36abec0693ba50e3",
+"1baba241269ede74047c4dbecf7016c2b1c8ad7759d39ab7d8ef691e183d20ef",
+"7c128e550915463236e225b3c62e75039a78ea8c9b72840b800aa535dcb17df7",
+"8a3ae3f0138100bf72518d556f9357b327b206d58f9371167a0ce888d287ebeb",
+"3861322aac63064cd4581536d0c8d1ae5f6e9c67347988b75931d64b9c38ced7",
+"356edb496583e86ed8a964b36db241811df76c5b674f10e0f278656a3035196c",
+"f71e969a66a079fbf4a8c526ee977e0957c02ee2a897bd2780ec75b91407f656",
+"03298b9a753bf023e18c327dfb131e980df9c44dc2714adadd301fc51f3cd143",
+"0f479c95be3fb173d57ea0b9f5adbbf861ad77fc2fe864340257d9a02459ea6b",
+"c241eb4cc2f80b9b79805135e6d5756bf8b232821d448f1bcbb0faa8f09e1b34",
+"c71f2bd9640aa63538d7920b17021fac0de6651ba964ba080f21f98e6e10dc6c",
+"45f931c25b7945d91fd77967f94a6731fd10e7850167e0a256eb210f0c88838c",
+"934371fb4c5c970b82499a862fb7aabd219ff99b68e806a875f5df829182416b",
+"239847fa87fcf14ab15b203b8815a32734e5a8fb558056a9bc139b8ff6958f6b",
+"238339584d8b3ff3de5d806ba4a0de21fc5296654d0b5c0c22507c00354947c2",
+"b7bdd6262ca300d8f64b9dd05d938a53005aef27a04f70acb1f5480443dd9c53",
+"7bb8ec9fdaf85754ddb0550ffef640098e75181c95e87e2a8462d7b11e30fa30",
+"afef636230ce5eae60ed40a0ca5337ead1de5168b949088ec5c56164c3756aa1",
+"2fd8722e3246df3db149941e5123b94238d1c11977252bb08c99936ad5193050",
+"b7f4a660ba41812e34bafd8c4ea4e562d2012a5c98103ae895e98c9ba3a48107",
+"c9c4305e5157ab2e83c99f74491d395af3b98ab9a887fc3507b6fc17e595985e",
+"023ffc958b218ead64b78eff0e9c7c5a038b16bb6465fbac4b7290609b774fb7",
+"aff11bb37c30186a772bf11db728b449a2c1d030e4568ba6e1c78fc16b3ed919",
+"a43328ae54c95a1a026442e2f1cecfa9af3e873d71482ad5fbd2b6ffbadf7299",
+"63a619ec4e4781b05ffe73dff5b9d351682eed5a5ce735522245aa2706eb36c4",
+"3d9a1b79053cdbfdfef506be1635f8650368ecaf24be6c51d103348a70f03f31",
+"cb6660094e5a1f70847c98045c19c3a74254c8b4fc696645a5114db185cdd541",
+"f115bee11d63886a32e59b6d2668e5afa0e877a0435002bdc30f413403517ac3",
+"64c5a659635fa53d01892e3f4bec941f32cbbbcbc1d0fae612a54b69e696e03e",
+"a82e3515c555cc55e8be3f417715b178a58dd6230e5c9e08680d0ae9d97b03fe",
+"b1af503047237f33e7d308917ed791a8c8b1996970b377b6131992bc80f802df",
+"5cf1c7b8d0e1cd671254c8577d736a4cdba557d9451b9d77f5783b6f6670db5f",
+"6fec97881025c4b44fa51eca5658ac953454e52a46e488848cc0c06c44dc9971",
+"7981906070b808eff7b3531346034a247135720087326f8574c102b747362a08",
+"6ffa72ea0e13ac6986caac20bfeeb604a9c23ea863d65de2e19953582571885e",
+"7ad7b82d7da9f0b980efc7a6c76fa53a102b98d129ef94c82bee3a9449a5bda2"}'::text[]
+) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 -- What the scheduler writes once, when its functions and guards are there.

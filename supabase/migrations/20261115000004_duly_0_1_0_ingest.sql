@@ -107,7 +107,8 @@ begin
         min(quote_ident(n.nspname))
     into taken, first_taken
     from pg_catalog.pg_namespace as n
-    where n.nspname = any ('{"schedule_ingest"}'::text[]) and not has_schema_privilege('duly_owner', n.oid, 'create')
+    where n.nspname = any ('{"schedule_ingest"}'::text[])
+        and not has_schema_privilege('duly_owner', n.oid, 'create')
         and not (n.nspname = 'schedule_ingest' and exists (
             select from pg_catalog.pg_class as c where c.relnamespace = n.oid and c.relname = 'capture_session'
         ));
@@ -115,10 +116,13 @@ begin
         raise exception 'duly needs schemas that exist and do not belong to "%": %', 'duly_owner', taken
             using errcode = 'duplicate_schema', hint = format(
                 'use another database for duly, or rename the schema: alter schema %s rename to another_name; or, if '
-                'it '
-                'was made for duly: alter schema %s owner to %I; or leave an application out that needs it: '
-                'duly migrate --apps%s', first_taken, first_taken, 'duly_owner',
-                case when first_taken = quote_ident('schedule_ingest') then '; or set DB_SCHEMA to another name' else '' end
+                'it was made for duly: alter schema %s owner to %I; or leave an application out that needs it: '
+                'duly migrate --apps%s',
+                first_taken, first_taken, 'duly_owner',
+                case
+                    when first_taken = quote_ident('schedule_ingest') then '; or set DB_SCHEMA to another name'
+                    else ''
+                end
             );
     end if;
 end
@@ -148,7 +152,8 @@ begin
         inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
         where n.nspname = 'schedule_ingest' and c.relname = 'capture_session'
     ) then
-        raise exception 'schema % has a table capture_session that duly did not make: a backend owns it', 'schedule_ingest'
+        raise exception
+            'schema % has a table capture_session that duly did not make: a backend owns it', 'schedule_ingest'
             using errcode = 'duplicate_table', hint =
                 'leave ingest out, and run database/migrations/20260212_add_session_leases.sql for its worker; '
                 'or set DB_SCHEMA to another name';
@@ -185,20 +190,26 @@ create table "schedule_ingest".capture_session (
 );
 comment on table "schedule_ingest".capture_session is 'Captures of one day: person, state, lease and result.';
 comment on column "schedule_ingest".capture_session.user_id is 'The person''s Telegram id.';
-comment on column "schedule_ingest".capture_session.closed_at is 'When it was complete: no image is accepted after that.';
-comment on column "schedule_ingest".capture_session.payload is 'The day as data, where it was given and needs no reading.';
+comment on column "schedule_ingest".capture_session.closed_at is
+    'When it was complete: no image is accepted after that.';
+comment on column "schedule_ingest".capture_session.payload is
+    'The day as data, where it was given and needs no reading.';
 comment on column "schedule_ingest".capture_session.given_at is 'When the payload was given.';
-comment on column "schedule_ingest".capture_session.result is 'The result: changed or not, from which input, which version.';
+comment on column "schedule_ingest".capture_session.result is
+    'The result: changed or not, from which input, which version.';
 comment on column "schedule_ingest".capture_session.lease_seconds is
     'The length of the lease; a holder that writes none has LEASE_TIMEOUT_SECONDS.';
 comment on column "schedule_ingest".capture_session.starts is 'Counted claims; releases are not counted.';
 
-create index idx_capture_session__created_at_id on "schedule_ingest".capture_session (created_at, id) where state = 'pending';
-create index idx_capture_session__closed_at_id on "schedule_ingest".capture_session (closed_at, id) where state = 'pending';
+create index idx_capture_session__created_at_id on "schedule_ingest".capture_session (created_at, id)
+    where state = 'pending';
+create index idx_capture_session__closed_at_id on "schedule_ingest".capture_session (closed_at, id)
+    where state = 'pending';
 create index idx_capture_session__given_at_id on "schedule_ingest".capture_session (given_at, id)
     where state = 'pending' and given_at is not null;
 create index idx_capture_session__id on "schedule_ingest".capture_session (id) where state = 'processing';
-create index idx_capture_session__user_id_created_at_id on "schedule_ingest".capture_session (user_id, created_at desc, id desc);
+create index idx_capture_session__user_id_created_at_id
+    on "schedule_ingest".capture_session (user_id, created_at desc, id desc);
 
 -- Images --------------------------------------------------------------------------------------------------------------
 
@@ -218,7 +229,8 @@ create table "schedule_ingest".capture_image (
     constraint ck_capture_image__sequence check (sequence > 0),
     constraint ck_capture_image__r2_key check (char_length(r2_key) between 1 and 1024)
 );
-comment on table "schedule_ingest".capture_image is 'Photographs of a session; the image is in the object store under r2_key.';
+comment on table "schedule_ingest".capture_image is
+    'Photographs of a session; the image is in the object store under r2_key.';
 create unique index uq_capture_image__session_id_telegram_message_id
     on "schedule_ingest".capture_image (session_id, telegram_message_id) where telegram_message_id is not null;
 
@@ -367,7 +379,8 @@ create index idx_schedule_notification__channel_recipient_seq
     where delivery in ('pending', 'sending');
 create index idx_schedule_notification__notification_id on "schedule_ingest".schedule_notification (notification_id)
     where delivery = 'sending';
-create index idx_schedule_notification__seq on "schedule_ingest".schedule_notification (seq) where delivery = 'uncertain';
+create index idx_schedule_notification__seq on "schedule_ingest".schedule_notification (seq)
+    where delivery = 'uncertain';
 
 -- The functions of ingest: what triggers check and advance.
 
@@ -603,7 +616,8 @@ begin
 end
 $guard$;
 
-create or replace trigger "capture_session_guard" before insert or update on "schedule_ingest"."capture_session"
+create or replace trigger "capture_session_guard"
+    before insert or update on "schedule_ingest"."capture_session"
     for each row execute function "schedule_ingest"."capture_session_guard"();
 
 create or replace function "schedule_ingest"."capture_session_timeline"() returns trigger
@@ -622,11 +636,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "capture_session_timeline_insert" after insert on "schedule_ingest"."capture_session"
+create or replace trigger "capture_session_timeline_insert"
+    after insert on "schedule_ingest"."capture_session"
     referencing new table as moved
     for each statement execute function "schedule_ingest"."capture_session_timeline"();
 
-create or replace trigger "capture_session_timeline_update" after update on "schedule_ingest"."capture_session"
+create or replace trigger "capture_session_timeline_update"
+    after update on "schedule_ingest"."capture_session"
     referencing new table as moved
     for each statement execute function "schedule_ingest"."capture_session_timeline"();
 
@@ -705,7 +721,8 @@ begin
 end
 $guard$;
 
-create or replace trigger "schedule_notification_guard" before insert or update on "schedule_ingest"."schedule_notification"
+create or replace trigger "schedule_notification_guard"
+    before insert or update on "schedule_ingest"."schedule_notification"
     for each row execute function "schedule_ingest"."schedule_notification_guard"();
 
 create or replace function "schedule_ingest"."schedule_notification_timeline"() returns trigger
@@ -724,11 +741,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "schedule_notification_timeline_insert" after insert on "schedule_ingest"."schedule_notification"
+create or replace trigger "schedule_notification_timeline_insert"
+    after insert on "schedule_ingest"."schedule_notification"
     referencing new table as moved
     for each statement execute function "schedule_ingest"."schedule_notification_timeline"();
 
-create or replace trigger "schedule_notification_timeline_update" after update on "schedule_ingest"."schedule_notification"
+create or replace trigger "schedule_notification_timeline_update"
+    after update on "schedule_ingest"."schedule_notification"
     referencing new table as moved
     for each statement execute function "schedule_ingest"."schedule_notification_timeline"();
 
@@ -746,7 +765,8 @@ begin
             true as is_new
         from pg_catalog.pg_class as c
         inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-        where n.nspname = any ('{"schedule_ingest"}'::text[]) and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
+        where n.nspname = any ('{"schedule_ingest"}'::text[])
+            and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
             and pg_get_userbyid(c.relowner) = current_user
         union all
         select 'routine', f.oid::regprocedure::text, f.proacl is null
@@ -767,13 +787,19 @@ $revoke$;
 
 grant usage on schema "schedule_ingest" to "duly_worker", "duly_api", "duly_readonly";
 
-grant select on "schedule_ingest".capture_session, "schedule_ingest".capture_image, "schedule_ingest".day_schedule, "schedule_ingest".schedule_version,
-    "schedule_ingest".day_snapshot, "schedule_ingest".schedule_event, "schedule_ingest".schedule_notification
+grant select on
+    "schedule_ingest".capture_session, "schedule_ingest".capture_image,
+    "schedule_ingest".day_schedule, "schedule_ingest".schedule_version, "schedule_ingest".day_snapshot,
+    "schedule_ingest".schedule_event, "schedule_ingest".schedule_notification
     to "duly_worker", "duly_api", "duly_readonly";
 
 grant update, insert (id, user_id, payload, given_at, closed_at) on "schedule_ingest".capture_session to "duly_worker";
 
-grant insert on "schedule_ingest".schedule_version, "schedule_ingest".schedule_event, "schedule_ingest".schedule_notification to "duly_worker";
+grant insert on "schedule_ingest".schedule_version to "duly_worker";
+
+grant insert on "schedule_ingest".schedule_event to "duly_worker";
+
+grant insert on "schedule_ingest".schedule_notification to "duly_worker";
 
 grant insert, update on "schedule_ingest".day_snapshot to "duly_worker";
 
@@ -792,7 +818,70 @@ grant update (
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'ingest', applied.object, applied.sha256
-from unnest( E'{"function \\"schedule_ingest\\".take_image","trigger capture_image_is_taken on \\"schedule_ingest\\".capture_image","trigger capture_image_is_append_only on \\"schedule_ingest\\".capture_image","trigger capture_image_is_not_emptied on \\"schedule_ingest\\".capture_image","function \\"schedule_ingest\\".advance_days","trigger schedule_version_advances on \\"schedule_ingest\\".schedule_version","trigger schedule_version_is_append_only on \\"schedule_ingest\\".schedule_version","trigger schedule_version_is_not_emptied on \\"schedule_ingest\\".schedule_version","function \\"schedule_ingest\\".refuse_step","trigger day_schedule_follows_its_versions on \\"schedule_ingest\\".day_schedule","trigger day_schedule_goes_on on \\"schedule_ingest\\".day_schedule","trigger day_schedule_stays on \\"schedule_ingest\\".day_schedule","trigger day_schedule_is_not_emptied on \\"schedule_ingest\\".day_schedule","trigger day_snapshot_is_put_once on \\"schedule_ingest\\".day_snapshot","trigger day_snapshot_stays on \\"schedule_ingest\\".day_snapshot","trigger day_snapshot_is_not_emptied on \\"schedule_ingest\\".day_snapshot","trigger schedule_event_is_append_only on \\"schedule_ingest\\".schedule_event","trigger schedule_event_is_not_emptied on \\"schedule_ingest\\".schedule_event","function \\"schedule_ingest\\".follow_status","trigger schedule_notification_follow on \\"schedule_ingest\\".schedule_notification","function \\"schedule_ingest\\".\\"capture_session_guard\\"","trigger \\"capture_session_guard\\" on \\"schedule_ingest\\".\\"capture_session\\"","function \\"schedule_ingest\\".\\"capture_session_timeline\\"","trigger \\"capture_session_timeline_insert\\" on \\"schedule_ingest\\".\\"capture_session\\"","trigger \\"capture_session_timeline_update\\" on \\"schedule_ingest\\".\\"capture_session\\"","function \\"schedule_ingest\\".\\"schedule_notification_guard\\"","trigger \\"schedule_notification_guard\\" on \\"schedule_ingest\\".\\"schedule_notification\\"","function \\"schedule_ingest\\".\\"schedule_notification_timeline\\"","trigger \\"schedule_notification_timeline_insert\\" on \\"schedule_ingest\\".\\"schedule_notification\\"","trigger \\"schedule_notification_timeline_update\\" on \\"schedule_ingest\\".\\"schedule_notification\\"","grants"}'::text[], '{"6d8b49919eee785c5c5b3687f87268043535e5e1f91aee1d7c74c7173ede4392","5f9970f2155fa630acdb0829253039d4fd464bbbff0043f4905c80737288b3e2","074e7e81f8d4c1692451d0027574df5f323a02fc729e561275751f110a8bebe4","3876c2b2a8631ccc1d39512547dbe0144cb6eeafd39b1d9abc6a2c97810a5ce4","b147d1c3cbb2fb623b10ff9e991cead2b9487ac466323a42e95a1df6a8eff9ac","a8998c431aa2cef53e8ef295e37c22f66d015b6f45572d48ff8f723bdfed5f4c","012bc93db965ee56ab7712159488a7d3ee75db19ac2f9512c9285590526de4d0","0f95b16b5ef549a4d90689b813a8e263749b4a95fcf1e9a3ad6e56ebbbc72f1f","f9afe9197e285fed02f488a984e290c19bf4a99b3cb90321345fa8bb81dd4990","6e44917543bcb189cd104035b4deb1517fb7e501760a3c2561cdc0fdd1050801","4b38fca0a199784a4954a10f184860cc98e719a4d62965de71d37a33c97662b3","086536b5d8c130f30e5b0e3f8aa6b1f0551c0ea6526b7155a9c4e0573868fd4e","a1995a700478ed6470884eb434a9c0e70c1186598b1924988a9fc88bb9fc1ac8","e50d830d4154f6543f13c5b7d11e575863c8a1677cd0fb066a0f757e0505145a","bec8ccf76561b7bd67b1199e129a6a6d831b8c73888106759c90499037d51d11","dce3ad3af190b65e9b57af165fa45cb4f13390dd5d88a19fa7ffa8482ccbc5f0","1724600f91879551dae347a20ba466ad4b344a9cb0a211eae2388cbaa80df039","ecf1b7eadcd616c6e91182da24db3006d362f8075cc920df2eff518609c89de0","3a7b4bdf03121522e84f97a1607f595a1f574b49b96626c01d200e5d7d1c64d7","a4fe0e6397e777a97bd279a6b6b619e14c1cea20497d18135a717e9a7722d3d9","087aa912d5010735177422664e255a4057394824ae50bde61a79f043ea86b341","48f326a3c0c8d0ee29acfbcb986bd9cd28d26e01a3ba36c781fc4ed3faca8637","fbe988891dbdbb10f4ee554acd841f7f9a150803bcfe11049d4069784d977cb8","30fc89dcd6805801222e7340353dfbc93a9760705ecd8c4e49b9b153fb654bde","9199db45d7a1c22ad1683b2f4873993f6bfd2e58416705d69ee753f064cbf7d2","a3927767ab36a7c0d909b8403ac9bdb26c20922df70c3c87a07dbcc652dde26b","107a900822b1a695c098110895dc3eadb825c80e902f606dc2c80b90cbc8fde8","89faccc9ee70e80282fd40dc989d1f6aa159fec69aa5a2721f034f5e249e69db","1f6622ffa08297c91d7a150c75682d2566c07d5c1a2e0aa87adc22b0fa0218f8","f37a1379499b71839b7cf3affb082349959cbea4d0ee124168f3837bccdc62c5","0f4eae8f3c6010d4e8098d607fb7646c4a3cc5c46b73fb78ef0b564ce2a8ab65"}'::text[]) as applied (object, sha256)
+from unnest(
+     E'{"function \\"schedule_ingest\\".take_image",
+"trigger capture_image_is_taken on \\"schedule_ingest\\".capture_image",
+"trigger capture_image_is_append_only on \\"schedule_ingest\\".capture_image",
+"trigger capture_image_is_not_emptied on \\"schedule_ingest\\".capture_image",
+"function \\"schedule_ingest\\".advance_days",
+"trigger schedule_version_advances on \\"schedule_ingest\\".schedule_version",
+"trigger schedule_version_is_append_only on \\"schedule_ingest\\".schedule_version",
+"trigger schedule_version_is_not_emptied on \\"schedule_ingest\\".schedule_version",
+"function \\"schedule_ingest\\".refuse_step",
+"trigger day_schedule_follows_its_versions on \\"schedule_ingest\\".day_schedule",
+"trigger day_schedule_goes_on on \\"schedule_ingest\\".day_schedule",
+"trigger day_schedule_stays on \\"schedule_ingest\\".day_schedule",
+"trigger day_schedule_is_not_emptied on \\"schedule_ingest\\".day_schedule",
+"trigger day_snapshot_is_put_once on \\"schedule_ingest\\".day_snapshot",
+"trigger day_snapshot_stays on \\"schedule_ingest\\".day_snapshot",
+"trigger day_snapshot_is_not_emptied on \\"schedule_ingest\\".day_snapshot",
+"trigger schedule_event_is_append_only on \\"schedule_ingest\\".schedule_event",
+"trigger schedule_event_is_not_emptied on \\"schedule_ingest\\".schedule_event",
+"function \\"schedule_ingest\\".follow_status",
+"trigger schedule_notification_follow on \\"schedule_ingest\\".schedule_notification",
+"function \\"schedule_ingest\\".\\"capture_session_guard\\"",
+"trigger \\"capture_session_guard\\" on \\"schedule_ingest\\".\\"capture_session\\"",
+"function \\"schedule_ingest\\".\\"capture_session_timeline\\"",
+"trigger \\"capture_session_timeline_insert\\" on \\"schedule_ingest\\".\\"capture_session\\"",
+"trigger \\"capture_session_timeline_update\\" on \\"schedule_ingest\\".\\"capture_session\\"",
+"function \\"schedule_ingest\\".\\"schedule_notification_guard\\"",
+"trigger \\"schedule_notification_guard\\" on \\"schedule_ingest\\".\\"schedule_notification\\"",
+"function \\"schedule_ingest\\".\\"schedule_notification_timeline\\"",
+"trigger \\"schedule_notification_timeline_insert\\" on \\"schedule_ingest\\".\\"schedule_notification\\"",
+"trigger \\"schedule_notification_timeline_update\\" on \\"schedule_ingest\\".\\"schedule_notification\\"",
+"grants"}'::text[],
+    '{"6d8b49919eee785c5c5b3687f87268043535e5e1f91aee1d7c74c7173ede4392",
+"5f9970f2155fa630acdb0829253039d4fd464bbbff0043f4905c80737288b3e2",
+"074e7e81f8d4c1692451d0027574df5f323a02fc729e561275751f110a8bebe4",
+"3876c2b2a8631ccc1d39512547dbe0144cb6eeafd39b1d9abc6a2c97810a5ce4",
+"b147d1c3cbb2fb623b10ff9e991cead2b9487ac466323a42e95a1df6a8eff9ac",
+"a8998c431aa2cef53e8ef295e37c22f66d015b6f45572d48ff8f723bdfed5f4c",
+"012bc93db965ee56ab7712159488a7d3ee75db19ac2f9512c9285590526de4d0",
+"0f95b16b5ef549a4d90689b813a8e263749b4a95fcf1e9a3ad6e56ebbbc72f1f",
+"f9afe9197e285fed02f488a984e290c19bf4a99b3cb90321345fa8bb81dd4990",
+"6e44917543bcb189cd104035b4deb1517fb7e501760a3c2561cdc0fdd1050801",
+"4b38fca0a199784a4954a10f184860cc98e719a4d62965de71d37a33c97662b3",
+"086536b5d8c130f30e5b0e3f8aa6b1f0551c0ea6526b7155a9c4e0573868fd4e",
+"a1995a700478ed6470884eb434a9c0e70c1186598b1924988a9fc88bb9fc1ac8",
+"e50d830d4154f6543f13c5b7d11e575863c8a1677cd0fb066a0f757e0505145a",
+"bec8ccf76561b7bd67b1199e129a6a6d831b8c73888106759c90499037d51d11",
+"dce3ad3af190b65e9b57af165fa45cb4f13390dd5d88a19fa7ffa8482ccbc5f0",
+"1724600f91879551dae347a20ba466ad4b344a9cb0a211eae2388cbaa80df039",
+"ecf1b7eadcd616c6e91182da24db3006d362f8075cc920df2eff518609c89de0",
+"3a7b4bdf03121522e84f97a1607f595a1f574b49b96626c01d200e5d7d1c64d7",
+"a4fe0e6397e777a97bd279a6b6b619e14c1cea20497d18135a717e9a7722d3d9",
+"087aa912d5010735177422664e255a4057394824ae50bde61a79f043ea86b341",
+"3631f1c491794e37ff550090620b7e7d9c3e492ee0c574e12c974b694ba858ed",
+"fbe988891dbdbb10f4ee554acd841f7f9a150803bcfe11049d4069784d977cb8",
+"311783e777c5f45e5afabf39122a41645cb9c1106292f542b8483bdd53b384e3",
+"373eb05c41d9030ec9a2a3a6182290d66a63f362bba58a8dfc2b0e5a50d4b2b6",
+"a3927767ab36a7c0d909b8403ac9bdb26c20922df70c3c87a07dbcc652dde26b",
+"d1e38a8bcb1533f78b7ce0e57edd174c95fc38c0f277b3b8db83e6609427a683",
+"89faccc9ee70e80282fd40dc989d1f6aa159fec69aa5a2721f034f5e249e69db",
+"4f42789969454a79c50d45787ace12aed1deb3a4c0a1ebe3d5ef0fae6b86763f",
+"9604aff05b6b12845b22c469cd491e2de0cae4b32d04667a27ad3d1ed973a9bc",
+"033216924a545b98a173e6495037662d60dee3dc152e12bef2b57b117a152bb6"}'::text[]
+) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 do $closing$

@@ -1,4 +1,4 @@
-"""Files whose words change only on purpose: DULY_UPDATE_GOLDEN=1 writes them anew."""
+"""Files whose words change only on purpose: `python -m tools.generate` sets DULY_UPDATE_GOLDEN, which writes them."""
 
 import os
 from difflib import unified_diff

@@ -69,5 +69,6 @@ grant select (user_id, url, created_at, updated_at) on "user".webhooks to {api},
 grant select on "user".apprise_addresses to {worker};
 grant select (user_id, service, created_at, updated_at) on "user".apprise_addresses to {api}, {readonly};
 grant select, insert, update, delete on "user".calendars to {api};
-grant execute on function "user".after_quiet(timestamptz, text, time, time) to {worker}, {api}, {readonly};
+grant execute on function "user".after_quiet(timestamptz, text, time, time)
+    to {worker}, {api}, {readonly};
 grant execute on function "user".meet_telegram(bigint, text), "user".link_telegram(bigint, bigint) to {api};

@@ -11,6 +11,7 @@ from uuid import UUID
 import typer
 
 from duly.backoff import Backoff, BackoffPolicy
+from duly.bounds import MAX_ATTEMPTS, MAX_PRIORITY, MIN_PRIORITY
 from duly.canonical_json import MAX_BYTES, Json, checked_json
 from duly.cli import jobs_control, options
 from duly.cli.database_call import call_as_worker
@@ -46,9 +47,6 @@ from duly.jobs import service
 from duly.jobs.explain import JobReason, explain
 from duly.jobs.model import (
     DEFAULT_ORG,
-    MAX_ATTEMPTS_LIMIT,
-    MAX_PRIORITY,
-    MIN_PRIORITY,
     Job,
     JobEvent,
     JobOptions,
@@ -90,7 +88,7 @@ def enqueue_job(
         int, typer.Option(min=MIN_PRIORITY, max=MAX_PRIORITY, help="Jobs of higher priority run first.")
     ] = 0,
     max_attempts: Annotated[
-        int, typer.Option(min=1, max=MAX_ATTEMPTS_LIMIT, help="Attempts before the job becomes a dead letter.")
+        int, typer.Option(min=1, max=MAX_ATTEMPTS, help="Attempts before the job becomes a dead letter.")
     ] = 5,
     backoff: Annotated[PolicyName, typer.Option(help="How the pause between attempts grows.")] = "exp",
     timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="Time limit of one attempt.")] = None,

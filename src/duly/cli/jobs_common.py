@@ -13,6 +13,7 @@ from uuid import UUID
 import typer
 
 from duly.accounts.service import get_org
+from duly.bounds import MAX_ACTOR_LENGTH
 from duly.cli.database_call import call_as_api
 from duly.cli.options import id_argument
 from duly.cli.output import format_value, single_line, to_json
@@ -24,7 +25,6 @@ from duly.jobs import service
 from duly.jobs.model import DEFAULT_ORG, Job, JobStatus
 
 DEFAULT_ORG_NAME = "default"
-MAX_ACTOR_LENGTH = 255
 FIRST_POLL_SECONDS = 0.05
 MAX_POLL_SECONDS = 1.0
 DID_NOT_SUCCEED = 1

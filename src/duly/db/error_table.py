@@ -11,6 +11,8 @@ from uuid import UUID
 
 import orjson
 
+from duly.backoff import MAX_SECONDS
+from duly.bounds import MAX_ATTEMPTS, MAX_KEY_LENGTH, MAX_PRIORITY, MIN_PRIORITY, NAME_RULE, RETAIN_RULE
 from duly.canonical_json import MAX_BYTES
 from duly.errors import (
     AlreadyAnswered,
@@ -43,21 +45,22 @@ BY_SQLSTATE: Mapping[str, Callable[[str, str | None], DulyError]] = {
 }
 DATA_EXCEPTION = "22"  # the SQLSTATE class of values that a type or function does not accept
 
-NAME = "must have 1 to 100 characters of A-Z a-z 0-9 _ . : / - and begin with a letter or digit"
 TITLE = "must have 1 to 200 characters, without control characters or surrounding spaces"
 RULES: Mapping[str, str | None] = {  # by constraint; None where the database's own message states the rule
-    "ck_job__type": f"type: {NAME}",
-    "ck_job__queue": f"queue: {NAME}",
-    "ck_job__max_attempts": "max_attempts: must be between 1 and 1000",
-    "ck_job__priority": "priority: must be between -100 and 100",
-    "ck_job__idempotency_key": "key: must have 1 to 255 characters",
+    "ck_job__type": f"type: {NAME_RULE}",
+    "ck_job__queue": f"queue: {NAME_RULE}",
+    "ck_job__max_attempts": f"max_attempts: must be between 1 and {MAX_ATTEMPTS}",
+    "ck_job__priority": f"priority: must be between {MIN_PRIORITY} and {MAX_PRIORITY}",
+    "ck_job__idempotency_key": f"key: must have 1 to {MAX_KEY_LENGTH} characters",
     "ck_job__payload": f"payload: must be an object of at most {MAX_BYTES} bytes as the database stores it",
-    "ck_job__timeout_seconds": "timeout: must be more than 0 and at most 366 days",
-    "ck_job__backoff": "backoff: must satisfy 0 <= base <= cap, with a cap of at most 366 days",
-    "ck_job__retain_for": "retain: must be between 1 and 3660 days",
+    "ck_job__timeout_seconds": f"timeout: must be more than 0 and at most {MAX_SECONDS / 86_400:.0f} days",
+    "ck_job__backoff": (
+        f"backoff: must satisfy 0 <= base <= cap, with a cap of at most {MAX_SECONDS / 86_400:.0f} days"
+    ),
+    "ck_job__retain_for": f"retain: {RETAIN_RULE}",
     "ck_job__years_2000_to_2200": "times must be between the years 2000 and 2200",
-    "ck_job_limit__queue": f"queue: {NAME}",
-    "ck_job_limit__type": f"type: {NAME}",
+    "ck_job_limit__queue": f"queue: {NAME_RULE}",
+    "ck_job_limit__type": f"type: {NAME_RULE}",
     "ck_jobs__first_run_at": None,
     "ck_orgs__name": f"an org's name {TITLE}",
     "ck_users__uid": "a uid must have 1 to 128 characters of A-Z a-z 0-9 . _ : @ - and start with a letter or digit",

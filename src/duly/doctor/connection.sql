@@ -10,8 +10,8 @@ select
     set_config('DateStyle', 'ISO, YMD', true);
 
 -- name: act_as
--- Acts as a role for the rest of the transaction, as components do, if the login may; nothing changes for a superuser, who
--- sees more without it.
+-- Acts as a role for the rest of the transaction, as components do, if the login may; nothing changes for a superuser,
+-- who sees more without it.
 select set_config('role', r.rolname, true)
 from pg_catalog.pg_roles r
 join pg_catalog.pg_roles login on login.rolname = session_user

@@ -1,8 +1,8 @@
 -- Lock waits.
 
 -- name: list_waits_for_locks
--- Sessions of this database that have waited too long for a lock, one row per blocking session: the holder, or one before
--- them in the wait queue. The longest wait first. A prepared transaction has no session: its pid is 0.
+-- Sessions of this database that have waited too long for a lock, one row per blocking session: the holder, or one
+-- before them in the wait queue. The longest wait first. A prepared transaction has no session: its pid is 0.
 select
     waiting.pid,
     extract(epoch from clock_timestamp() - wish.waitstart)::float8 as waited_seconds,

@@ -1,8 +1,8 @@
 -- Counts of messages by state.
 
 -- name: count_messages
--- Messages that are late, that wait for an unconfigured channel, that are uncertain, and that failed since yesterday, each
--- counted up to a limit; and the number of users who get messages by Apprise.
+-- Messages that are late, that wait for an unconfigured channel, that are uncertain, and that failed since yesterday,
+-- each counted up to a limit; and the number of users who get messages by Apprise.
 select
     (
         select count(*) from (
@@ -19,7 +19,13 @@ select
             limit %(limit)s
         ) as w
     ) as waiting,
-    (select count(*) from (select from duly.outbox as o where o.status = 'uncertain' limit %(limit)s) as u) as uncertain,
+    (
+        select count(*) from (
+            select from duly.outbox as o
+            where o.status = 'uncertain'
+            limit %(limit)s
+        ) as u
+    ) as uncertain,
     (
         select count(*) from (
             select from duly.outbox as o
@@ -38,7 +44,8 @@ select exists (
     from pg_catalog.pg_attribute as a
     inner join pg_catalog.pg_class as c on c.oid = a.attrelid
     inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-    where n.nspname = %(schema_name)s and c.relname = 'schedule_notification' and a.attname = 'delivery' and not a.attisdropped
+    where n.nspname = %(schema_name)s and c.relname = 'schedule_notification'
+        and a.attname = 'delivery' and not a.attisdropped
 ) as is_so;
 
 -- name: count_notifications

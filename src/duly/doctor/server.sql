@@ -50,8 +50,8 @@ from (
 order by login;
 
 -- name: get_jit
--- JIT is available if the server has a compiler and jit is on for this login. Up to PostgreSQL 17, functions with planner
--- settings have plans with a high cost, which are then compiled.
+-- JIT is available if the server has a compiler and jit is on for this login. Up to PostgreSQL 17, functions with
+-- planner settings have plans with a high cost, which are then compiled.
 select
     pg_jit_available() as is_on,
     case current_setting('jit_above_cost')::float8

@@ -1,8 +1,8 @@
 -- What keeps locks, dead rows and old transaction ids.
 
 -- name: list_open_transactions
--- Sessions with an open transaction or snapshot in this database, the oldest first; a standby's feedback has no database.
--- On 18 a session that is just starting has none either, and is left out. Autovacuum is not reported.
+-- Sessions with an open transaction or snapshot in this database, the oldest first; a standby's feedback has no
+-- database. On 18 a session that is just starting has none either, and is left out. Autovacuum is not reported.
 select
     pid,
     application_name as application,

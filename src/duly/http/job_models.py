@@ -12,20 +12,22 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, model_validator
 
 from duly.backoff import MAX_SECONDS, Backoff, BackoffPolicy
-from duly.canonical_json import MAX_BYTES, checked_json
+from duly.bounds import (
+    MAX_ACTOR_LENGTH,
+    MAX_ATTEMPTS,
+    MAX_KEY_LENGTH,
+    MAX_NAME_LENGTH,
+    MAX_PRIORITY,
+    MAX_RETAIN_DAYS,
+    MIN_PRIORITY,
+    MIN_RETAIN_DAYS,
+)
+from duly.canonical_json import MAX_BYTES, MAX_DEPTH, checked_json
 from duly.errors import InvalidArgument
 from duly.http.types import Instant, PageQuery, RequestModel, ResponseModel
-from duly.jobs.model import (
-    DAY_SECONDS,
-    MAX_ATTEMPTS_LIMIT,
-    MAX_PRIORITY,
-    MAX_RETAIN_SECONDS,
-    MIN_PRIORITY,
-    JobOptions,
-    JobRequest,
-    JobStatus,
-)
+from duly.jobs.model import JobOptions, JobRequest, JobStatus
 
+DAY = 86_400.0  # seconds
 DEFAULTS = JobOptions()
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 TIME_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}.*", re.ASCII)
@@ -60,15 +62,18 @@ def check_payload(payload: object) -> object:
         raise ValueError(str(error)) from None
 
 
-Name = Annotated[str, Field(strict=True, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/-]*$")]
-Text = Annotated[str, Field(strict=True, min_length=1, max_length=255, pattern=r"^[^\x00]+$")]
+Name = Annotated[str, Field(strict=True, max_length=MAX_NAME_LENGTH, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/-]*$")]
+Text = Annotated[str, Field(strict=True, min_length=1, pattern=r"^[^\x00]+$")]
 Seconds = Annotated[float, Field(strict=True, ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 Time = Annotated[AwareDatetime, BeforeValidator(check_written_time)]
 DueTime = Annotated[Time, AfterValidator(check_year)]
 Payload = Annotated[
     dict[str, Any],
     BeforeValidator(check_payload),
-    Field(description=f"Arguments of the handler: an object of at most {MAX_BYTES} bytes and 64 levels, without NUL."),
+    Field(
+        description=f"Arguments of the handler: an object of at most {MAX_BYTES} bytes and {MAX_DEPTH} levels, "
+        "without NUL."
+    ),
 ]
 
 
@@ -99,7 +104,7 @@ class EnqueueRequest(RequestModel):
     type: Name = Field(description="The job type, which selects the handler.", examples=["thumbnail"])
     payload: Payload = Field(default_factory=dict[str, Any], examples=[{"image_id": "a1"}])
     queue: Name = "default"
-    key: Text | None = Field(
+    key: Annotated[Text, Field(max_length=MAX_KEY_LENGTH)] | None = Field(
         default=None,
         description="The idempotency key, where the header `Idempotency-Key` cannot be sent.",
     )
@@ -112,7 +117,7 @@ class EnqueueRequest(RequestModel):
         default=DEFAULTS.max_attempts,
         strict=True,
         ge=1,
-        le=MAX_ATTEMPTS_LIMIT,
+        le=MAX_ATTEMPTS,
         description="Attempts before the job becomes a dead letter.",
     )
     backoff: BackoffRequest = Field(default_factory=BackoffRequest)
@@ -122,12 +127,12 @@ class EnqueueRequest(RequestModel):
     retain_seconds: float = Field(
         default=DEFAULTS.retain_seconds,
         strict=True,
-        ge=DAY_SECONDS,
-        le=MAX_RETAIN_SECONDS,
+        ge=MIN_RETAIN_DAYS * DAY,
+        le=MAX_RETAIN_DAYS * DAY,
         allow_inf_nan=False,
         description="How long the job and its key are kept after it finished.",
     )
-    requested_by: Text | None = Field(
+    requested_by: Annotated[Text, Field(max_length=MAX_ACTOR_LENGTH)] | None = Field(
         default=None, description="On whose behalf; by default the prefix of the API key. The first event records both."
     )
 
@@ -182,7 +187,7 @@ class JobQuery(PageQuery):
 
 
 class JobSummary(ResponseModel):
-    """A job in a list: without payload and result, of which either may be 1 MiB."""
+    """A job in a list: without payload and result, either of which may be large."""
 
     id: UUID
     org_id: UUID

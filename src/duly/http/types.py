@@ -6,10 +6,10 @@ from typing import Annotated, TypeAlias, cast
 from fastapi import Header
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from duly.bounds import MAX_KEY_LENGTH
 from duly.errors import InvalidArgument
 
 MAX_PAGE_SIZE = 200
-MAX_IDEMPOTENCY_KEY_LENGTH = 255
 MAX_UNKNOWN_FIELDS = 100  # of one object; with more, they are reported as one error
 
 
@@ -29,7 +29,7 @@ IdempotencyKey: TypeAlias = Annotated[
     Header(
         alias="Idempotency-Key",
         min_length=1,
-        max_length=MAX_IDEMPOTENCY_KEY_LENGTH,
+        max_length=MAX_KEY_LENGTH,
         description="The same request under the same key has one effect; another request under it is an error.",
     ),
 ]

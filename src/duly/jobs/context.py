@@ -20,6 +20,7 @@ from uuid import UUID
 import psycopg
 from psycopg import AsyncConnection, Connection, errors
 
+from duly.bounds import MAX_STAGE_LENGTH
 from duly.canonical_json import Json
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, LeaseLost, Misconfigured, Unavailable
@@ -29,8 +30,6 @@ from duly.lease.operations import Lease, find_settled, keys_and_owners
 from duly.lease.work import StopSignal
 from duly.logging import get_log
 from duly.outcomes import Stopped, checked_result
-
-MAX_STAGE_LENGTH = 200
 
 log = get_log("duly.jobs")
 

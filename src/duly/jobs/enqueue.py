@@ -15,16 +15,17 @@ import orjson
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from duly.bounds import MAX_PRIORITY, MIN_PRIORITY
 from duly.canonical_json import Json
 from duly.db.drivers import DriverStatement
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, get_row, get_rows
 from duly.errors import InvalidArgument
-from duly.jobs.model import MAX_PRIORITY, MIN_PRIORITY, JobOptions, JobRequest, check_time_zone
+from duly.jobs.model import JobOptions, JobRequest, check_time_zone
 from duly.jobs.validation import check_integer, parse_seconds
 from duly.outcomes import Created, Creation, Existing
 
-MAX_BATCH = 10_000  # jobs that one call of ledger.enqueue_many takes
+MAX_BATCH = 10_000  # jobs; as max_batch of ledger.enqueue_many
 MAX_BATCH_CHARACTERS = 16 * 1024 * 1024  # of payloads: a jsonb value has at most 256 MB
 END = object()
 

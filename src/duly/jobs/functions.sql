@@ -214,6 +214,7 @@ create or replace function ledger.enqueue_many(
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
+    max_batch constant bigint := 10000;
     number constant bigint := cardinality(payloads);
     now constant timestamptz := duly.clock();
     due constant timestamptz := now + make_interval(secs => coalesce(delay_seconds, 0));
@@ -224,11 +225,12 @@ declare
     made bigint;
 begin
     perform ledger.refuse_other_tenant(org);
-    if number > 10000 or number <> any (array[
+    if number > max_batch or number <> any (array[
         coalesce(cardinality(keys), number), coalesce(cardinality(priorities), number),
         coalesce(cardinality(run_ats), number)
     ]) then
-        raise exception 'at most 10000 jobs at a time, and as many keys, priorities and times as payloads, or none'
+        raise exception
+            'at most % jobs at a time, and as many keys, priorities and times as payloads, or none', max_batch
             using errcode = 'invalid_parameter_value';
     end if;
     if num_nonnulls(run_ats, delay_seconds) = 2 then
@@ -294,7 +296,7 @@ $$;
 comment on function ledger.enqueue_many(
     uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
     double precision, double precision, double precision, interval, text, text
-) is 'Make up to 10000 jobs of one type in one statement, all or none; the answers come in the order of the payloads.';
+) is 'Make many jobs of one type in one statement, all or none; the answers come in the order of the payloads.';
 
 -- Claim ---------------------------------------------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ begin
         when (
             new.progress between 0 and 100 and char_length(new.stage) between 1 and 200
         ) is false then 'ck_job__progress'
-        when (new.retain_for between interval '1 day' and interval '3660 days') is false then 'ck_job__retain_for'
+        when (new.retain_for between interval '1 days' and interval '3660 days') is false then 'ck_job__retain_for'
         when ((new.finished_at is null) = (new.retain_until is null)) is false then 'ck_job__retain_until'
         when (
             jsonb_typeof(new.event_detail) = 'object' and pg_column_size(new.event_detail) <= 65536
@@ -119,7 +119,8 @@ begin
 end
 $guard$;
 
-create or replace trigger "job_guard" before insert or update on "ledger"."job"
+create or replace trigger "job_guard"
+    before insert or update on "ledger"."job"
     for each row execute function "ledger"."job_guard"();
 
 create or replace function "ledger"."job_timeline"() returns trigger
@@ -140,10 +141,12 @@ begin
 end
 $timeline$;
 
-create or replace trigger "job_timeline_insert" after insert on "ledger"."job"
+create or replace trigger "job_timeline_insert"
+    after insert on "ledger"."job"
     referencing new table as moved
     for each statement execute function "ledger"."job_timeline"();
 
-create or replace trigger "job_timeline_update" after update on "ledger"."job"
+create or replace trigger "job_timeline_update"
+    after update on "ledger"."job"
     referencing new table as moved
     for each statement execute function "ledger"."job_timeline"();

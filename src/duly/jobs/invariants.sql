@@ -69,8 +69,10 @@ limit %(limit)s;
 
 -- name: job_events_are_legal
 -- Every event is an edge of the state machine; progress, a request to cancel and the release of a key keep the state.
-select format('job %%s: event %%s goes from %%s to %%s', e.job_id, e.seq, coalesce(e.prev_status, 'nothing'), e.next_status)
-    as offender
+select format(
+    'job %%s: event %%s goes from %%s to %%s',
+    e.job_id, e.seq, coalesce(e.prev_status, 'nothing'), e.next_status
+) as offender
 from ledger.job_event as e
 where (coalesce(e.prev_status, ''), e.next_status) not in (
     select d.before, d.after
@@ -90,10 +92,14 @@ from (
     from ledger.job as j
     left join (
         select e.job_id,
-            count(*) filter (where e.prev_status = 'queued') - count(*) filter (where e.prev_status = 'running') as starts
+            count(*) filter (where e.prev_status = 'queued')
+            - count(*) filter (where e.prev_status = 'running') as starts
         from ledger.job_event as e
         left join (
-            select r.job_id, max(r.seq) as seq from ledger.job_event as r where r.prev_status = 'dead_letter' group by r.job_id
+            select r.job_id, max(r.seq) as seq
+            from ledger.job_event as r
+            where r.prev_status = 'dead_letter'
+            group by r.job_id
         ) as redriven on redriven.job_id = e.job_id
         where (e.prev_status, e.next_status) in (('queued', 'running'), ('running', 'queued'))
             and e.seq > coalesce(redriven.seq, 0)
@@ -106,9 +112,9 @@ order by offender
 limit %(limit)s;
 
 -- name: jobs_are_finished_by_their_lease_owner
--- A running job was ended by its last lease owner, whether done, failed, canceled or released. Expired leases are swept,
--- and the event names their owner. A forced cancel of a running job has no owner, and a transition without an actor is
--- not checked, unless the job is done.
+-- A running job was ended by its last lease owner, whether done, failed, canceled or released. Expired leases are
+-- swept, and the event names their owner. A forced cancel of a running job has no owner, and a transition without an
+-- actor is not checked, unless the job is done.
 select offender
 from (
     select format('job %%s is %%s, let go of by %%s and in the log by %%s, last claimed by %%s', j.id, j.status,
@@ -201,7 +207,8 @@ from (
         order by e.job_id, e.seq desc
     ) as ended on ended.job_id = j.id
     where j.type <> 'carried_over' and (
-        abs(extract(epoch from first.ts - j.started_at)) > 300 or abs(extract(epoch from ended.ts - j.finished_at)) > 300
+        abs(extract(epoch from first.ts - j.started_at)) > 300
+        or abs(extract(epoch from ended.ts - j.finished_at)) > 300
     )
     offset 0
 ) as found
@@ -209,11 +216,14 @@ order by offender
 limit %(limit)s;
 
 -- name: keys_match_their_request
--- The digest of an idempotency key is that of the job's type, queue and payload. It includes the requested time or delay
--- too, so only jobs without one are checked, and only until another attempt changed the time.
+-- The digest of an idempotency key is that of the job's type, queue and payload. It includes the requested time or
+-- delay too, so only jobs without one are checked, and only until another attempt changed the time.
 select offender
 from (
-    select format('job %%s of org %%s: its key %%s stands for another request', j.id, j.org_id, j.idempotency_key) as offender
+    select format(
+        'job %%s of org %%s: its key %%s stands for another request',
+        j.id, j.org_id, j.idempotency_key
+    ) as offender
     from ledger.job as j
     where j.idempotency_key is not null and j.run_at = j.created_at and j.request_digest not in (
         ledger.digest_of(j.type, j.queue, j.payload, null, null), ledger.digest_of(j.type, j.queue, j.payload, null, 0),

@@ -12,7 +12,8 @@
 -- Rows are settled and released in the order of their keys, so that two batches never deadlock. Each row is looked up
 -- by its own key: a join would rely on statistics that have never seen so many owned rows. In a settle the inner
 -- selects hide the number of rows from the planner, so that a scan of the table does not look cheaper than the
--- lookups. lease_expires_at says that a job is leased, not its status: no index has that column, so that no index but the primary key can be used.
+-- lookups. lease_expires_at says that a job is leased, not its status: no index has that column, so that no index but
+-- the primary key can be used.
 
 -- name: claim
 -- Due jobs of the handled types get a new lease owner. Each claim counts as a start, so a crash counts.

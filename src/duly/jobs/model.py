@@ -18,10 +18,7 @@ from duly.errors import InvalidArgument
 __all__ = [
     "ANY",
     "CRASHED",
-    "DAY_SECONDS",
     "DEFAULT_ORG",
-    "MAX_RETAIN_SECONDS",
-    "MAX_SNOOZES",
     "TERMINAL",
     "TOO_MANY_SNOOZES",
     "BackoffPolicy",
@@ -42,11 +39,6 @@ DEFAULT_ORG = UUID(int=1)  # for installations without tenants
 ANY = "*"  # in pauses: any queue, any type
 CRASHED = "CRASHED"  # error code of an expired lease
 TOO_MANY_SNOOZES = "TOO_MANY_SNOOZES"  # error code of a handler that always returns `Later`
-MIN_PRIORITY, MAX_PRIORITY = -100, 100
-MAX_ATTEMPTS_LIMIT = 1000
-MAX_SNOOZES = 1000
-DAY_SECONDS = 86_400.0
-MAX_RETAIN_SECONDS = 3660 * DAY_SECONDS
 
 
 class JobStatus(StrEnum):
@@ -86,7 +78,7 @@ class JobOptions:
     max_attempts: int = 5
     backoff: Backoff = field(default_factory=Backoff)
     timeout_seconds: float | None = None
-    retain_seconds: float = 30 * DAY_SECONDS
+    retain_seconds: float = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from uuid import UUID
 from psycopg.errors import CheckViolation
 from psycopg.types.json import Jsonb
 
+from duly.bounds import MAX_SNOOZES
 from duly.canonical_json import Json
 from duly.crashpoint import crashpoint
 from duly.db.error_table import BY_CONSTRAINT
@@ -32,7 +33,6 @@ from duly.db.rows import (
     get_value,
 )
 from duly.jobs.model import (
-    MAX_SNOOZES,
     TOO_MANY_SNOOZES,
     DeadLetterFilter,
     Floor,

@@ -8,8 +8,20 @@ keeps it for one transition only: without a transition, or without a new detail,
 repeat its detail: a new `progressed_at` shows that the statement wrote it again.
 """
 
+from duly.backoff import MAX_SECONDS
+from duly.bounds import (
+    MAX_ATTEMPTS,
+    MAX_EVENT_DETAIL_BYTES,
+    MAX_NAME_LENGTH,
+    MAX_PRIORITY,
+    MAX_RETAIN_DAYS,
+    MAX_SNOOZES,
+    MAX_STAGE_LENGTH,
+    MIN_PRIORITY,
+    MIN_RETAIN_DAYS,
+)
+from duly.canonical_json import MAX_BYTES
 from duly.db.queries import load_queries
-from duly.jobs.model import MAX_ATTEMPTS_LIMIT, MAX_PRIORITY, MAX_SNOOZES, MIN_PRIORITY
 from duly.lease.operations import LeaseTable
 from duly.lease.state_machine import StateMachine, TransitionLog
 
@@ -67,9 +79,9 @@ JOB_MACHINE = StateMachine(
     log=JOB_EVENT,
     rules={
         "ck_job__type": f"new.revision > 1 or new.type ~ {NAME}",
-        "ck_job__queue": f"new.revision > 1 or (char_length(new.queue) <= 100 and new.queue ~ {NAME})",
+        "ck_job__queue": f"new.revision > 1 or (char_length(new.queue) <= {MAX_NAME_LENGTH} and new.queue ~ {NAME})",
         "ck_job__attempt": "new.attempt = greatest(new.starts - 1, 0)",
-        "ck_job__max_attempts": f"new.max_attempts between 1 and {MAX_ATTEMPTS_LIMIT}",
+        "ck_job__max_attempts": f"new.max_attempts between 1 and {MAX_ATTEMPTS}",
         "ck_job__starts": (
             "new.starts between 0 and new.max_attempts - case when new.status = 'queued' then 1 else 0 end"
         ),
@@ -80,12 +92,12 @@ JOB_MACHINE = StateMachine(
             "case when new.idempotency_key is null then new.request_digest is null"
             " else octet_length(new.request_digest) = 32 end"
         ),
-        "ck_job__payload": "jsonb_typeof(new.payload) = 'object' and pg_column_size(new.payload) <= 1048576",
-        "ck_job__result": "pg_column_size(new.result) <= 1048576",
-        "ck_job__timeout_seconds": "new.timeout_seconds > 0 and new.timeout_seconds <= 31622400",
+        "ck_job__payload": f"jsonb_typeof(new.payload) = 'object' and pg_column_size(new.payload) <= {MAX_BYTES}",
+        "ck_job__result": f"pg_column_size(new.result) <= {MAX_BYTES}",
+        "ck_job__timeout_seconds": f"new.timeout_seconds > 0 and new.timeout_seconds <= {MAX_SECONDS:.0f}",
         "ck_job__backoff": (
             "new.backoff_base_seconds >= 0 and new.backoff_base_seconds <= new.backoff_cap_seconds"
-            " and new.backoff_cap_seconds <= 31622400"
+            f" and new.backoff_cap_seconds <= {MAX_SECONDS:.0f}"
         ),
         "ck_job__lease": (
             "case new.status when 'running' then new.lease_owner is not null and new.lease_expires_at is not null"
@@ -97,11 +109,16 @@ JOB_MACHINE = StateMachine(
             "new.last_error_code ~ '^[A-Z][A-Z0-9_]*$'"
             " and (new.status not in ('failed', 'dead_letter') or new.last_error_code is not null)"
         ),
-        "ck_job__progress": "new.progress between 0 and 100 and char_length(new.stage) between 1 and 200",
-        "ck_job__retain_for": "new.retain_for between interval '1 day' and interval '3660 days'",
+        "ck_job__progress": (
+            f"new.progress between 0 and 100 and char_length(new.stage) between 1 and {MAX_STAGE_LENGTH}"
+        ),
+        "ck_job__retain_for": (
+            f"new.retain_for between interval '{MIN_RETAIN_DAYS} days' and interval '{MAX_RETAIN_DAYS} days'"
+        ),
         "ck_job__retain_until": "(new.finished_at is null) = (new.retain_until is null)",
         "ck_job__event_detail": (
-            "jsonb_typeof(new.event_detail) = 'object' and pg_column_size(new.event_detail) <= 65536"
+            "jsonb_typeof(new.event_detail) = 'object'"
+            f" and pg_column_size(new.event_detail) <= {MAX_EVENT_DETAIL_BYTES}"
         ),
         "ck_job__years_2000_to_2200": (
             f"date_part('epoch', least({TIMES})) >= 946684800 and date_part('epoch', greatest({TIMES})) < 7258118400"

@@ -10,22 +10,23 @@ from difflib import get_close_matches
 from typing import Any
 
 from duly.backoff import Backoff
+from duly.bounds import (
+    MAX_ATTEMPTS,
+    MAX_NAME_LENGTH,
+    MAX_PRIORITY,
+    MAX_RETAIN_DAYS,
+    MIN_PRIORITY,
+    MIN_RETAIN_DAYS,
+    NAME_RULE,
+    RETAIN_RULE,
+)
 from duly.errors import InvalidArgument
 from duly.jobs.context import Context
 from duly.jobs.duration import Duration, to_seconds
-from duly.jobs.model import (
-    DAY_SECONDS,
-    MAX_ATTEMPTS_LIMIT,
-    MAX_PRIORITY,
-    MAX_RETAIN_SECONDS,
-    MIN_PRIORITY,
-    JobOptions,
-)
+from duly.jobs.model import JobOptions
 
-MAX_NAME_LENGTH = 100
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
-NAME_RULE = f"must have 1 to {MAX_NAME_LENGTH} characters of A-Z a-z 0-9 _ . : / - and begin with a letter or digit"
-MAX_CONCURRENCY = 1_000_000
+DAY = 86_400  # seconds
 CONTEXT_NAMES = ("ctx", "context", "")  # without leading underscores
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -62,14 +63,14 @@ def parse_options(
     check_name(f"job type {type_name!r}", type_name)
     of_type = f"of the job type '{type_name}'"
     check_name(f"queue={queue!r} {of_type}", queue)
-    check_integer(f"max_attempts={max_attempts!r} {of_type}", max_attempts, 1, MAX_ATTEMPTS_LIMIT)
+    check_integer(f"max_attempts={max_attempts!r} {of_type}", max_attempts, 1, MAX_ATTEMPTS)
     check_integer(f"priority={priority!r} {of_type}", priority, MIN_PRIORITY, MAX_PRIORITY)
     seconds = None if timeout is None else parse_seconds(f"timeout={timeout!r} {of_type}", timeout)
     if seconds == 0:
         raise InvalidArgument(f"timeout={timeout!r} {of_type}: must be more than 0; leave it out for no limit")
     retain_seconds = parse_seconds(f"retain={retain!r} {of_type}", retain, float("inf"))
-    if not DAY_SECONDS <= retain_seconds <= MAX_RETAIN_SECONDS:
-        raise InvalidArgument(f"retain={retain!r} {of_type}: must be between 1 day and 3660 days")
+    if not MIN_RETAIN_DAYS * DAY <= retain_seconds <= MAX_RETAIN_DAYS * DAY:
+        raise InvalidArgument(f"retain={retain!r} {of_type}: {RETAIN_RULE}")
     return JobOptions(priority, max_attempts, parse_backoff(backoff), seconds, retain_seconds)
 
 

@@ -11,8 +11,10 @@ limit %(limit)s;
 
 -- name: transitions_are_linked
 -- Each transition begins in the state in which the previous one ended.
-select format('%%s %%s: transition %%s begins at %%s, the one before ended at %%s', machine, key, seq, prev_status, ended)
-    as offender
+select format(
+    '%%s %%s: transition %%s begins at %%s, the one before ended at %%s',
+    machine, key, seq, prev_status, ended
+) as offender
 from (
     select machine, key, seq, prev_status, lag(next_status) over (partition by machine, key order by seq) as ended
     from duly.transition

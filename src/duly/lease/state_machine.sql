@@ -36,7 +36,8 @@ begin
 end
 $guard$;
 
-create or replace trigger {guard} before insert or update on {schema}.{table}
+create or replace trigger {guard}
+    before insert or update on {schema}.{table}
     for each row execute function {schema}.{guard}();
 
 -- name: fixed
@@ -77,10 +78,12 @@ begin
 end
 $timeline$;
 
-create or replace trigger {timeline_insert} after insert on {schema}.{table}
+create or replace trigger {timeline_insert}
+    after insert on {schema}.{table}
     referencing new table as moved
     for each statement execute function {schema}.{timeline}();
 
-create or replace trigger {timeline_update} after update on {schema}.{table}
+create or replace trigger {timeline_update}
+    after update on {schema}.{table}
     referencing new table as moved
     for each statement execute function {schema}.{timeline}();

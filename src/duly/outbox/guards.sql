@@ -34,7 +34,8 @@ begin
 end
 $guard$;
 
-create or replace trigger "outbox_guard" before insert or update on "duly"."outbox"
+create or replace trigger "outbox_guard"
+    before insert or update on "duly"."outbox"
     for each row execute function "duly"."outbox_guard"();
 
 create or replace function "duly"."outbox_timeline"() returns trigger
@@ -53,10 +54,12 @@ begin
 end
 $timeline$;
 
-create or replace trigger "outbox_timeline_insert" after insert on "duly"."outbox"
+create or replace trigger "outbox_timeline_insert"
+    after insert on "duly"."outbox"
     referencing new table as moved
     for each statement execute function "duly"."outbox_timeline"();
 
-create or replace trigger "outbox_timeline_update" after update on "duly"."outbox"
+create or replace trigger "outbox_timeline_update"
+    after update on "duly"."outbox"
     referencing new table as moved
     for each statement execute function "duly"."outbox_timeline"();

@@ -50,12 +50,15 @@ order by t.key, t.seq
 limit %(limit)s;
 
 -- name: starts_of_messages_match_their_log
--- Each claim of a message adds one start, nothing else adds one, and a release or an expired lease subtracts at most that
--- one. The message has the number of starts in its log; while it is leased, its start may have been subtracted already.
+-- Each claim of a message adds one start, nothing else adds one, and a release or an expired lease subtracts at most
+-- that one. The message has the number of starts in its log; while it is leased, its start may have been subtracted
+-- already.
 select offender
 from (
-    select format('message %%s: transition %%s counts %%s starts, the one before %%s, and the message itself %%s', logged.key,
-        logged.seq, logged.starts, logged.before, coalesce(o.starts::text, 'later')) as offender
+    select format(
+        'message %%s: transition %%s counts %%s starts, the one before %%s, and the message itself %%s',
+        logged.key, logged.seq, logged.starts, logged.before, coalesce(o.starts::text, 'later')
+    ) as offender
     from (
         select t.key, t.seq, t.prev_status, t.next_status, coalesce((t.detail_json ->> 'starts')::bigint, 0) as starts,
             coalesce(lag((t.detail_json ->> 'starts')::bigint) over (partition by t.key order by t.seq), 0) as before
@@ -63,9 +66,13 @@ from (
         where t.machine = 'outbox'
     ) as logged
     left join duly.outbox as o on o.id::text = logged.key and o.revision = logged.seq
-    where case when (logged.prev_status, logged.next_status) = ('pending', 'sending') then logged.starts <> logged.before + 1
+    where
+        case
+            when (logged.prev_status, logged.next_status) = ('pending', 'sending')
+                then logged.starts <> logged.before + 1
             when logged.prev_status = 'sending' then logged.starts not between logged.before - 1 and logged.before
-            else logged.starts > logged.before end
+            else logged.starts > logged.before
+        end
         or o.starts not between logged.starts - case when o.status = 'sending' then 1 else 0 end and logged.starts
     offset 0
 ) as found
@@ -73,8 +80,8 @@ order by offender
 limit %(limit)s;
 
 -- name: messages_are_sent_by_their_lease_owner
--- A message was sent, or failed, by its last lease owner. An uncertain message is resolved by an operator, and a message
--- with an expired lease fails without an actor.
+-- A message was sent, or failed, by its last lease owner. An uncertain message is resolved by an operator, and a
+-- message with an expired lease fails without an actor.
 select offender
 from (
     select format('message %%s was %%s by %%s, last claimed by %%s', o.id, o.status, coalesce(o.settled_by, 'none'),

@@ -161,42 +161,8 @@ where t.{key} = any (array(select key from ours))
 returning t.{key} as key, t.lease_owner as owner;
 
 -- name: settle_sent
--- The transport accepted the messages.
-with given as (
-    select *
-    from unnest(
-        (select %(keys)s::{key_type}[]), (select %(owners)s::text[]),
-        (select %(receipt)s::text[])
-    ) as g (key, owner, receipt)
-    order by g.key
-),
-ours as (
-    select given.*
-    from given
-    cross join lateral (
-        select
-        from {schema}.{table} as t
-        where t.{key} = given.key and t.lease_owner = given.owner and t.{state} = 'sending'
-        for no key update
-    ) as held
-),
-settled as (
-    update {schema}.{table} as t
-    set
-        {state} = 'sent',
-        settled_by = ours.owner,
-        lease_owner = null,
-        lease_expires_at = null,
-        receipt = ours.receipt,
-        last_error = null
-    from ours
-    where t.{key} = ours.key
-    returning t.{key} as key
-)
-select key from settled;
-
--- name: settle_printed
--- The same where the console printed messages of a channel that is not configured: `channel` says so.
+-- The transport accepted the messages. Where the console printed those of a channel that is not configured, `channel`
+-- says so; it is null for the others.
 with given as (
     select *
     from unnest(
@@ -224,20 +190,21 @@ settled as (
         lease_expires_at = null,
         receipt = ours.receipt,
         last_error = null,
-        channel = ours.channel
+        channel = coalesce(ours.channel, t.channel)
     from ours
     where t.{key} = ours.key
     returning t.{key} as key
 )
 select key from settled;
 
--- name: settle_uncertain
--- It is unknown whether the messages arrived.
+-- name: settle_unsent
+-- The messages are not sent again: each failed, or it is uncertain whether it arrived.
 with given as (
     select *
     from unnest(
-        (select %(keys)s::{key_type}[]), (select %(owners)s::text[]), (select %(last_error)s::text[])
-    ) as g (key, owner, last_error)
+        (select %(keys)s::{key_type}[]), (select %(owners)s::text[]),
+        (select %(outcome)s::text[]), (select %(last_error)s::text[])
+    ) as g (key, owner, outcome, last_error)
     order by g.key
 ),
 ours as (
@@ -253,40 +220,7 @@ ours as (
 settled as (
     update {schema}.{table} as t
     set
-        {state} = 'uncertain',
-        settled_by = ours.owner,
-        lease_owner = null,
-        lease_expires_at = null,
-        last_error = ours.last_error
-    from ours
-    where t.{key} = ours.key
-    returning t.{key} as key
-)
-select key from settled;
-
--- name: settle_failed
--- The messages are not sent again.
-with given as (
-    select *
-    from unnest(
-        (select %(keys)s::{key_type}[]), (select %(owners)s::text[]), (select %(last_error)s::text[])
-    ) as g (key, owner, last_error)
-    order by g.key
-),
-ours as (
-    select given.*
-    from given
-    cross join lateral (
-        select
-        from {schema}.{table} as t
-        where t.{key} = given.key and t.lease_owner = given.owner and t.{state} = 'sending'
-        for no key update
-    ) as held
-),
-settled as (
-    update {schema}.{table} as t
-    set
-        {state} = 'failed',
+        {state} = ours.outcome,
         settled_by = ours.owner,
         lease_owner = null,
         lease_expires_at = null,

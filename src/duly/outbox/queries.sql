@@ -1,7 +1,7 @@
 -- Messages of either table: `{schema}.{table}`, with the state in column `{state}` and the key in column `{key}`. The
 -- statements of their lease are in lease.sql.
 
--- Sending ---------------------------------------------------------------------------------------------------------------
+-- Sending -------------------------------------------------------------------------------------------------------------
 
 -- name: find_contacts
 -- Contacts of recipients, by uid.
@@ -95,7 +95,7 @@ select exists (
     where n.nspname = %(schema_name)s and c.relname = %(table_name)s and a.attname = 'delivery' and not a.attisdropped
 );
 
--- Reading ---------------------------------------------------------------------------------------------------------------
+-- Reading -------------------------------------------------------------------------------------------------------------
 
 -- name: list_messages
 -- A page of messages, the newest first.
@@ -138,6 +138,9 @@ select duly.resolve(%(key)s, %(was_sent)s);
 -- Records whether an uncertain notification arrived.
 update {schema}.{table} as t
 set {state} = case when %(was_sent)s then 'sent' else 'failed' end,
-    last_error = case when %(was_sent)s then t.last_error else coalesce(t.last_error, 'an operator says it did not arrive') end
+    last_error = case
+        when %(was_sent)s then t.last_error
+        else coalesce(t.last_error, 'an operator says it did not arrive')
+    end
 where t.{key} = %(key)s and t.{state} = 'uncertain'
 returning t.{state};

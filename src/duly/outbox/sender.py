@@ -304,22 +304,21 @@ class SendWork(Work):
         ours, statements = frozenset[Any](), self.messages.statements
         if sent:
             receipts = [each.outcome.result for each in sent if isinstance(each.outcome, Done)]
-            if self.console_fallback:
-                names = [each.lease.row["channel"] for each in sent]
-                channels = ["console" if name in self.console_fallback else name for name in names]
-                ours |= await settle_rows(
-                    connection, to_leases(sent), statements.settle_printed, receipt=receipts, channel=channels
-                )
-            else:
-                ours |= await settle_rows(connection, to_leases(sent), statements.settle_sent, receipt=receipts)
-        if uncertain:
-            errors = error_texts(uncertain)
-            ours |= await settle_rows(connection, to_leases(uncertain), statements.settle_uncertain, last_error=errors)
-        if failed:
-            errors = error_texts(failed)
-            ours |= await settle_rows(connection, to_leases(failed), statements.settle_failed, last_error=errors)
-            for each in failed:
-                log.warning("message.failed", key=str(each.lease.key), reason=error_text(each.outcome))
+            channels = ["console" if each.lease.row["channel"] in self.console_fallback else None for each in sent]
+            ours |= await settle_rows(
+                connection, to_leases(sent), statements.settle_sent, receipt=receipts, channel=channels
+            )
+        if unsent := [*uncertain, *failed]:
+            outcomes = ["uncertain"] * len(uncertain) + ["failed"] * len(failed)
+            ours |= await settle_rows(
+                connection,
+                to_leases(unsent),
+                statements.settle_unsent,
+                outcome=outcomes,
+                last_error=error_texts(unsent),
+            )
+        for each in failed:
+            log.warning("message.failed", key=str(each.lease.key), reason=error_text(each.outcome))
         if retried:
             ours |= await self.retry_later(connection, retried)
         return ours

@@ -1,9 +1,9 @@
 -- Settings and privileges of a verification.
 
 -- name: raise_work_mem
--- Full logs are sorted and hashed, so this transaction gets more work_mem, unless it is set higher already. Nested loops are
--- off: after a restore the planner has no statistics and would look up a log row by row. JIT is off: compiling a statement
--- that runs once costs more than it saves.
+-- Full logs are sorted and hashed, so this transaction gets more work_mem, unless it is set higher already. Nested
+-- loops are off: after a restore the planner has no statistics and would look up a log row by row. JIT is off:
+-- compiling a statement that runs once costs more than it saves.
 select
     set_config('work_mem', greatest(pg_size_bytes(current_setting('work_mem')), %(bytes)s) / 1024 || 'kB', true),
     set_config('enable_nestloop', 'off', true),

@@ -1,4 +1,5 @@
--- Ingest tables that a backend owns, as lines of the contract; names of constraints and additional columns do not count.
+-- Ingest tables that a backend owns, as lines of the contract; names of constraints and additional columns do not
+-- count.
 
 -- name: is_owned_by_backend
 -- Whether a table of sessions exists that duly did not create. Needs no privileges on the schema.

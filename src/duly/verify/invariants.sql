@@ -1,9 +1,8 @@
 -- Invariants of every schema. A package has its own in a file of this name.
 --
--- An invariant is a statement that returns offenders, and an empty result is good. It only reads, and takes no lock that
--- could block a writer; the comment under its name is its description.
--- Offenders are rare, and the planner does not know that: `offset 0` prevents plans that expect a hundred of them soon and
--- look up millions of rows one by one.
+-- An invariant is a statement that returns offenders, and an empty result is good. It only reads, and takes no lock
+-- that could block a writer; the comment under its name is its description. Offenders are rare, and the planner does
+-- not know that: `offset 0` prevents plans that expect a hundred of them soon and look up millions of rows one by one.
 
 -- name: every_role_sees_every_row
 -- Row security hides no row from this login: a verifier that does not see every row would find no offenders. A policy
@@ -24,15 +23,18 @@ limit %(limit)s;
 
 -- name: partitions_are_append_only_like_their_log
 -- An append-only log is append-only on each of its partitions.
-select format('%%s is a part of %%s and has no working twin of its trigger %%s', part.relid, t.tgrelid::regclass, t.tgname)
-    as offender
+select format(
+    '%%s is a part of %%s and has no working twin of its trigger %%s',
+    part.relid, t.tgrelid::regclass, t.tgname
+) as offender
 from pg_catalog.pg_trigger t
 join pg_catalog.pg_class c on c.oid = t.tgrelid and c.relkind = 'p'
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace and n.nspname = any(%(schemas)s),
 lateral pg_catalog.pg_partition_tree(t.tgrelid) as part
 where t.tgfoid = to_regproc('duly.refuse_change') and not exists (
     select from pg_catalog.pg_trigger twin
-    where twin.tgrelid = part.relid and twin.tgfoid = t.tgfoid and twin.tgtype = t.tgtype and twin.tgenabled in ('O', 'A')
+    where twin.tgrelid = part.relid and twin.tgfoid = t.tgfoid
+        and twin.tgtype = t.tgtype and twin.tgenabled in ('O', 'A')
 )
 order by 1
 limit %(limit)s;

@@ -1,4 +1,4 @@
-"""The texts of `--help`: DULY_UPDATE_GOLDEN=1 ./duly test tests/fast/cli/test_help.py regenerates the golden files."""
+"""The texts of `--help` are those of the golden files, which `python -m tools.generate` writes."""
 
 import re
 import subprocess
@@ -46,6 +46,7 @@ def find_change(command: str) -> str:
     return golden_change(golden_file(command), strip_margins(result.stdout))
 
 
+@pytest.mark.golden
 @pytest.mark.parametrize("nth", range(PARTS))
 def test_help_texts_match_the_golden_files(nth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def built(_: object) -> Group:

@@ -92,6 +92,7 @@ def test_migrate_is_idempotent(empty: str) -> None:
     assert lines_of(empty) == before
 
 
+@pytest.mark.golden
 @pytest.mark.parametrize("contract", CONTRACTS)
 def test_catalogue_matches_the_golden_file(contract: str, empty: str) -> None:
     migrate(empty, Names())
@@ -238,6 +239,7 @@ def test_migration_refuses_a_database_of_a_newer_duly(to: str, empty: str) -> No
     assert lines_of(empty) == before
 
 
+@pytest.mark.golden
 @pytest.mark.parametrize("file", sorted(compile_migrations()))
 def test_compiled_migrations_match_the_committed_files(file: str) -> None:
     check_golden(SUPABASE / file, compile_migrations()[file])

@@ -1,6 +1,5 @@
-"""The page of the settings says what the settings are: DULY_UPDATE_GOLDEN=1 writes it anew."""
+"""The page of the settings says what the settings are."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -8,15 +7,15 @@ import pytest
 from duly.configuration import Section
 from duly.launcher import ROOT
 from duly.settings import Settings, describe_accepted
+from tests.support.golden import check_golden
 from tools.configuration_page import render_page, render_row
 
 PAGE = ROOT / "docs" / "configuration.md"
 
 
+@pytest.mark.golden
 def test_configuration_page_matches_the_settings() -> None:
-    if os.environ.get("DULY_UPDATE_GOLDEN"):
-        PAGE.write_text(render_page())
-    assert render_page() == PAGE.read_text()
+    check_golden(PAGE, render_page())
 
 
 def test_every_setting_has_one_row_on_the_configuration_page() -> None:

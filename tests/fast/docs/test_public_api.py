@@ -1,22 +1,23 @@
-"""The page of the public API lists what users import, and stays short: DULY_UPDATE_GOLDEN=1 writes it."""
+"""The page of the public API lists what users import, and stays short."""
 
 import ast
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from duly.launcher import ROOT
+from tests.support.golden import check_golden
 from tools.public_api_page import MAX_NAMES, PUBLIC_MODULES, list_names, render_page
 
 PAGE = ROOT / "docs" / "public-api.md"
 CODE_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
+@pytest.mark.golden
 def test_public_api_page_lists_the_public_names() -> None:
-    if os.environ.get("DULY_UPDATE_GOLDEN"):
-        PAGE.write_text(render_page())
-    assert render_page() == PAGE.read_text()
+    check_golden(PAGE, render_page())
 
 
 def test_the_public_api_is_small_and_documented() -> None:

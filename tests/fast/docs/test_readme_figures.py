@@ -4,6 +4,8 @@ import json
 import re
 from typing import Any
 
+import pytest
+
 from duly.launcher import ROOT
 from duly.verify import INVARIANTS
 from tests.support.golden import check_golden
@@ -13,6 +15,7 @@ README = ROOT / "README.md"
 BEGIN, END = "<!-- figures: held against docs/figures by a test -->\n", "<!-- end of figures -->\n"
 
 
+@pytest.mark.golden
 def test_readme_quotes_the_recorded_measurements() -> None:
     before, _, rest = README.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)

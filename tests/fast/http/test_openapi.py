@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from typing import Any, cast
 
+import pytest
 import schemathesis
 from hypothesis import strategies as st
 from PIL import Image
@@ -97,5 +98,6 @@ def test_operation_ids_are_unique() -> None:
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.golden
 def test_openapi_document_matches_the_golden_file() -> None:
     check_golden(DOCUMENT_FILE, json.dumps(DOCUMENT, indent=2) + "\n")

@@ -11,10 +11,8 @@ from duly.jobs.model import TERMINAL, JobStatus
 from duly.lease.state_machine import ILLEGAL_MOVE
 from duly.verify import compare
 from duly.verify.contract import contract_lines
-from tests.support.golden import GOLDEN
 from tests.support.jobs.actions import ORG, Admin, JobActions
 
-STATEMENTS = GOLDEN / "lease"
 UNHELD = "lease_owner = null, lease_expires_at = null"
 BESIDE = {
     "queued": UNHELD + ", starts = 0",

@@ -12,10 +12,11 @@ import psycopg
 import pytest
 
 from duly.backoff import Backoff
+from duly.bounds import MAX_SNOOZES
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
 from duly.jobs import JOB_MACHINE, repository
-from duly.jobs.model import MAX_SNOOZES, TERMINAL, DeadLetterFilter, JobStatus
+from duly.jobs.model import TERMINAL, DeadLetterFilter, JobStatus
 from duly.lease.operations import Lease, renew_leases
 from duly.lease.work import Tuning
 from duly.testing import TestDatabases

@@ -9,9 +9,10 @@ from uuid import UUID
 import psycopg
 import pytest
 
+from duly.bounds import MAX_SNOOZES
 from duly.jobs import repository
 from duly.jobs.enqueue import insert_jobs
-from duly.jobs.model import MAX_SNOOZES, JobRequest
+from duly.jobs.model import JobRequest
 from duly.lease.operations import Lease
 from tests.support.jobs.actions import LEASE, ORG, Admin, Connection, JobActions
 from tests.support.locks import wait_until_blocked

@@ -2,6 +2,8 @@
 
 import ast
 
+import pytest
+
 from duly.apps.ingest.states import capture_machine
 from duly.apps.posts.states import POST_MACHINE
 from duly.apps.scheduler.states import RUN_MACHINE, SCHEDULE_MACHINE
@@ -30,6 +32,7 @@ def render_guards(package: str) -> str:
     return heading + rendered.replace(f'"{INGEST}"', INGEST) + "\n"
 
 
+@pytest.mark.golden
 def test_every_file_of_guards_is_rendered_from_its_state_machines() -> None:
     offenders = [golden_change(PACKAGE / package / "guards.sql", render_guards(package)) for package in MACHINES]
     assert not any(offenders), "\n".join(filter(None, offenders))

@@ -1,6 +1,6 @@
 -- What the measurements of posts ask of a database beside what is measured.
 
--- Making -----------------------------------------------------------------------------------------------------------------
+-- Making --------------------------------------------------------------------------------------------------------------
 
 -- name: add_people
 -- As many as asked for, called by a prefix and a number from 1 on.
@@ -11,8 +11,8 @@ insert into "user".users (uid) select %(prefix)s::text || n from generate_series
 select clock_timestamp();
 
 -- name: add_waiting
--- Posts as intents leave them, with their locks and under every rule: one of each of these people, due one after the other
--- within so many seconds from `first` on.
+-- Posts as intents leave them, with their locks and under every rule: one of each of these people, due one after the
+-- other within so many seconds from `first` on.
 with waiting as (
     select
         duly.new_id() as id, %(prefix)s::text || n as author,
@@ -27,8 +27,8 @@ locks as (
 )
 insert into posts.posts (id, author_id, release_time, created_at, updated_at, daily_key, request_id, caption, image_url)
 select
-    id, author, made_at + interval '6 hours', made_at, made_at, posts.daily_key(author, made_at), gen_random_uuid(), caption,
-    posts.kept_name('temp/' || gen_random_uuid() || '.jpg')
+    id, author, made_at + interval '6 hours', made_at, made_at, posts.daily_key(author, made_at), gen_random_uuid(),
+    caption, posts.kept_name('temp/' || gen_random_uuid() || '.jpg')
 from waiting;
 
 -- name: disable_triggers
@@ -36,8 +36,8 @@ from waiting;
 set session_replication_role = replica;
 
 -- name: add_stored
--- Posts that were released in the last weeks, the oldest first: fifty of each author, one a day, with their locks; those
--- from this number to that one.
+-- Posts that were released in the last weeks, the oldest first: fifty of each author, one a day, with their locks;
+-- those from this number to that one.
 with stored as (
     select
         duly.new_id() as id, %(prefix)s::text || 1 + n %% %(authors)s::bigint as author,
@@ -52,8 +52,8 @@ locks as (
     select posts.daily_key(author, made_at) || '_UTC', made_at, id from stored
 )
 insert into posts.posts (
-    id, author_id, status, release_time, created_at, updated_at, daily_key, version, request_id, process_attempts, ai, caption,
-    image_url, released_at, settled_by, revision, moved_from
+    id, author_id, status, release_time, created_at, updated_at, daily_key, version, request_id, process_attempts, ai,
+    caption, image_url, released_at, settled_by, revision, moved_from
 )
 select
     id, author, 'RELEASED', made_at + interval '6 hours', made_at, made_at + interval '6 hours 1 second',
@@ -80,7 +80,7 @@ select g.uid, g.prefix, g.secret, array['posts:read', 'posts:write'], p.id
 from unnest(%(uids)s::text[], %(prefixes)s::text[], %(secrets)s::bytea[]) as g (uid, prefix, secret)
 join people as p on p.uid = g.uid;
 
--- Looking ----------------------------------------------------------------------------------------------------------------
+-- Looking -------------------------------------------------------------------------------------------------------------
 
 -- name: has_unfinished
 -- Does a post that was due from `first` on still wait, or is any being prepared?

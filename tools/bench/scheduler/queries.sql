@@ -1,6 +1,6 @@
 -- What the measurements of the scheduler ask of a database beside what is measured.
 
--- Making -----------------------------------------------------------------------------------------------------------------
+-- Making --------------------------------------------------------------------------------------------------------------
 
 -- name: disable_triggers
 -- Rows that were there before are written as a restore writes them: without guards, logs and checks of keys.
@@ -33,7 +33,8 @@ from made;
 -- Runs of the past, four minutes from each other, all confirmed; none is due.
 insert into scheduler.job_runs (job_id, period_key, scheduled_at, status, revision)
 select
-    (select min(id) from scheduler.jobs), 'past ' || n, duly.now() - n * (interval '600 days' / %(runs)s), 'confirmed', 1
+    (select min(id) from scheduler.jobs), 'past ' || n,
+    duly.now() - n * (interval '600 days' / %(runs)s), 'confirmed', 1
 from generate_series(1, %(runs)s) as n;
 
 -- name: create_partitions
@@ -65,7 +66,7 @@ from generate_series(1, %(messages)s) as n;
 -- As autovacuum would have left it.
 vacuum (analyze);
 
--- Looking ----------------------------------------------------------------------------------------------------------------
+-- Looking -------------------------------------------------------------------------------------------------------------
 
 -- name: find_due
 -- The contract's own query, word by word.
@@ -84,7 +85,7 @@ where status = 'pending' and scheduled_at <= now()
 order by scheduled_at
 limit 100;
 
--- A bare program ---------------------------------------------------------------------------------------------------------
+-- A bare program ------------------------------------------------------------------------------------------------------
 
 -- name: bare_claim
 -- Some messages become ours: the plain statement.

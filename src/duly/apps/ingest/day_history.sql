@@ -1,4 +1,5 @@
--- Days as they are known now, and their history. {schema} is DB_SCHEMA; the tables are ours or a backend's, as in queries.sql.
+-- Days as they are known now, and their history. {schema} is DB_SCHEMA; the tables are ours or a backend's, as in
+-- queries.sql.
 
 -- name: get_day
 -- A day of this person as it is known now.
@@ -33,8 +34,8 @@ limit %(limit)s;
 -- name: list_events
 -- The events of a day in the order in which they happened. Events of other programs have no seq, and come first.
 select
-    event_id, event_type, location_fingerprint, customer_fingerprint, old_value, new_value, detected_at, source_session_id,
-    seq
+    event_id, event_type, location_fingerprint, customer_fingerprint, old_value, new_value, detected_at,
+    source_session_id, seq
 from {schema}.schedule_event
 where user_id = %(user_id)s and schedule_date = %(schedule_date)s
     and (coalesce(seq, 0), detected_at, event_id) > (%(after_seq)s, %(after_at)s, %(after_id)s)

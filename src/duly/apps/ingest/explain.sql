@@ -1,8 +1,8 @@
 -- Everything that could delay a session. {schema} is DB_SCHEMA.
 
 -- name: find_situation
--- One statement, so that all parts of the answer are from one snapshot. A worker is alive when it was seen recently and is
--- neither stopping nor stopped. Locks are probed as a claim does, with skip locked.
+-- One statement, so that all parts of the answer are from one snapshot. A worker is alive when it was seen recently and
+-- is neither stopping nor stopped. Locks are probed as a claim does, with skip locked.
 with present as materialized (
     select w.worker_id, w.kinds, w.stopping_at, coalesce((w.slots ->> 'ingest')::bigint, 0) as slots
     from duly.workers as w

@@ -132,11 +132,15 @@ create or replace trigger schedule_notification_follow before update on {ingest}
 -- Who may do what -----------------------------------------------------------------------------------------------------
 
 grant usage on schema {ingest} to {worker}, {api}, {readonly};
-grant select on {ingest}.capture_session, {ingest}.capture_image, {ingest}.day_schedule, {ingest}.schedule_version,
-    {ingest}.day_snapshot, {ingest}.schedule_event, {ingest}.schedule_notification
+grant select on
+    {ingest}.capture_session, {ingest}.capture_image,
+    {ingest}.day_schedule, {ingest}.schedule_version, {ingest}.day_snapshot,
+    {ingest}.schedule_event, {ingest}.schedule_notification
     to {worker}, {api}, {readonly};
 grant update, insert (id, user_id, payload, given_at, closed_at) on {ingest}.capture_session to {worker};
-grant insert on {ingest}.schedule_version, {ingest}.schedule_event, {ingest}.schedule_notification to {worker};
+grant insert on {ingest}.schedule_version to {worker};
+grant insert on {ingest}.schedule_event to {worker};
+grant insert on {ingest}.schedule_notification to {worker};
 grant insert, update on {ingest}.day_snapshot to {worker};
 -- A command of the bot that comes twice begins one session: its id is made of the message that began it.
 grant insert (id, user_id, payload, given_at, closed_at) on {ingest}.capture_session to {api};

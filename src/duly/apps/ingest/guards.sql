@@ -82,7 +82,8 @@ begin
 end
 $guard$;
 
-create or replace trigger "capture_session_guard" before insert or update on {ingest}."capture_session"
+create or replace trigger "capture_session_guard"
+    before insert or update on {ingest}."capture_session"
     for each row execute function {ingest}."capture_session_guard"();
 
 create or replace function {ingest}."capture_session_timeline"() returns trigger
@@ -101,11 +102,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "capture_session_timeline_insert" after insert on {ingest}."capture_session"
+create or replace trigger "capture_session_timeline_insert"
+    after insert on {ingest}."capture_session"
     referencing new table as moved
     for each statement execute function {ingest}."capture_session_timeline"();
 
-create or replace trigger "capture_session_timeline_update" after update on {ingest}."capture_session"
+create or replace trigger "capture_session_timeline_update"
+    after update on {ingest}."capture_session"
     referencing new table as moved
     for each statement execute function {ingest}."capture_session_timeline"();
 
@@ -184,7 +187,8 @@ begin
 end
 $guard$;
 
-create or replace trigger "schedule_notification_guard" before insert or update on {ingest}."schedule_notification"
+create or replace trigger "schedule_notification_guard"
+    before insert or update on {ingest}."schedule_notification"
     for each row execute function {ingest}."schedule_notification_guard"();
 
 create or replace function {ingest}."schedule_notification_timeline"() returns trigger
@@ -203,10 +207,12 @@ begin
 end
 $timeline$;
 
-create or replace trigger "schedule_notification_timeline_insert" after insert on {ingest}."schedule_notification"
+create or replace trigger "schedule_notification_timeline_insert"
+    after insert on {ingest}."schedule_notification"
     referencing new table as moved
     for each statement execute function {ingest}."schedule_notification_timeline"();
 
-create or replace trigger "schedule_notification_timeline_update" after update on {ingest}."schedule_notification"
+create or replace trigger "schedule_notification_timeline_update"
+    after update on {ingest}."schedule_notification"
     referencing new table as moved
     for each statement execute function {ingest}."schedule_notification_timeline"();

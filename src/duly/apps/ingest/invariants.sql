@@ -2,8 +2,11 @@
 
 -- name: days_have_every_version
 -- The versions of a day are numbered 1, 2, 3, and the day refers to the last of them.
-select format('%%s of %%s has %%s versions from %%s to %%s, and points at %%s', schedule_date, user_id, coalesce(v.versions, 0),
-    coalesce(v.first, 0), coalesce(v.last, 0), coalesce(d.current_version::text, 'none')) as offender
+select format(
+    '%%s of %%s has %%s versions from %%s to %%s, and points at %%s',
+    schedule_date, user_id, coalesce(v.versions, 0), coalesce(v.first, 0), coalesce(v.last, 0),
+    coalesce(d.current_version::text, 'none')
+) as offender
 from (
     select user_id, schedule_date, count(*) as versions, min(version) as first, max(version) as last
     from {ingest}.schedule_version
@@ -38,8 +41,11 @@ limit %(limit)s;
 
 -- name: versions_belong_to_finished_captures
 -- A version belongs to a session of the same user that is done: both were written in one transaction.
-select format('version %%s of %%s of %%s comes of capture %%s of %%s, which is %%s', v.version, v.schedule_date, v.user_id,
-    v.session_id, coalesce(s.user_id::text, 'none'), coalesce(s.state::text, 'not there')) as offender
+select format(
+    'version %%s of %%s of %%s comes of capture %%s of %%s, which is %%s',
+    v.version, v.schedule_date, v.user_id, v.session_id, coalesce(s.user_id::text, 'none'),
+    coalesce(s.state::text, 'not there')
+) as offender
 from {ingest}.schedule_version as v
 left join {ingest}.capture_session as s on s.id = v.session_id
 where (s.user_id, s.state::text) is distinct from (v.user_id, %(done)s)
@@ -64,8 +70,10 @@ limit %(limit)s;
 -- name: events_rebuild_their_day
 -- Applying the events of a day gives exactly its snapshot. Days with events of another program, which have no sequence
 -- number, are not checked.
-select format('%%s of %%s: by its events it has %%s of %%s, by its snapshot %%s', schedule_date, user_id, sum(logged), value,
-    sum(known)) as offender
+select format(
+    '%%s of %%s: by its events it has %%s of %%s, by its snapshot %%s',
+    schedule_date, user_id, sum(logged), value, sum(known)
+) as offender
 from (
     select e.user_id, e.schedule_date, side.value, side.logged, 0 as known
     from {ingest}.schedule_event as e
@@ -102,10 +110,13 @@ limit %(limit)s;
 
 -- name: changed_days_have_events
 -- A version with other text or other digits than the previous one at some time of the day has an event. Differences in
--- case, accents, punctuation, order, look-alikes, durations and two letters of a long word do not count. Versions of the
--- first canonicaliser, which dropped words, of other programs, and tables without a log of sessions are not checked.
-select format('version %%s of %%s of %%s has no event, and from %%s to %%s the word %%s is in one of both alone', version,
-    schedule_date, user_id, start, "end", min(word)) as offender
+-- case, accents, punctuation, order, look-alikes, durations and two letters of a long word do not count. Versions of
+-- the first canonicaliser, which dropped words, of other programs, and tables without a log of sessions are not
+-- checked.
+select format(
+    'version %%s of %%s of %%s has no event, and from %%s to %%s the word %%s is in one of both alone',
+    version, schedule_date, user_id, start, "end", min(word)
+) as offender
 from (
     select v.user_id, v.schedule_date, v.version, entry.value ->> 'start' as start, entry.value ->> 'end' as "end",
         coalesce(array_agg(read.word) filter (where side.is_new), array[]::text[]) as after,
@@ -120,7 +131,10 @@ from (
         regexp_replace(entry.value ->> 'title', '(\s*\m(\d+\s?h)?\s?(\d+\s?m(in)?)?)+$', '', 'i'),
         entry.value ->> 'location', entry.value ->> 'address') as shown (text)
     cross join lateral translate(
-        regexp_replace(normalize(lower(shown.text), nfkd), '[\u0300-\u036f\u200b]', '', 'g'), '01i|', 'olll') as bare (text)
+        regexp_replace(normalize(lower(shown.text), nfkd), '[\u0300-\u036f\u200b]', '', 'g'),
+        '01i|',
+        'olll'
+    ) as bare (text)
     cross join lateral regexp_matches(bare.text, '[[:alpha:]]+|[2-9]', 'g') as found (words)
     cross join lateral (values (found.words[1])) as read (word)
     where v.canonicalizer >= 2 and v.payload -> 'entries' is distinct from b.payload -> 'entries'
@@ -145,7 +159,10 @@ limit %(limit)s;
 
 -- name: notifications_are_about_events
 -- A notification refers to events of the same user, day and session.
-select format('notification %%s tells %%s of event %%s, which is not there', n.notification_id, n.user_id, logged.id) as offender
+select format(
+    'notification %%s tells %%s of event %%s, which is not there',
+    n.notification_id, n.user_id, logged.id
+) as offender
 from {ingest}.schedule_notification as n
 cross join lateral jsonb_array_elements_text(n.event_ids) as logged (id)
 where not exists (
@@ -178,8 +195,10 @@ limit %(limit)s;
 -- A session that was finished by a worker of duly names the version that its day had then, and that version exists.
 select offender
 from (
-    select format('capture %%s is done, and says it is version %%s of %%s', s.id, coalesce(s.result ->> 'version', 'none'),
-        coalesce(s.result ->> 'schedule_date', 'no day')) as offender
+    select format(
+        'capture %%s is done, and says it is version %%s of %%s',
+        s.id, coalesce(s.result ->> 'version', 'none'), coalesce(s.result ->> 'schedule_date', 'no day')
+    ) as offender
     from {ingest}.capture_session as s
     where s.state::text = %(done)s and s.settled_by is not null and not exists (
         select from {ingest}.schedule_version as v
@@ -195,9 +214,11 @@ limit %(limit)s;
 -- name: captures_match_the_end_of_their_log
 -- Where sessions have a log, every session has transitions, and the last one has its state and revision. No session is
 -- missing that still has a log, except from before the oldest existing one.
-select format('capture %%s is %%s at revision %%s, its log ends at %%s with transition %%s', coalesce(s.id::text, newest.key),
-    coalesce(s.state::text, 'not there'), coalesce(s.revision, 0), coalesce(newest.next_status, 'nothing'),
-    coalesce(newest.seq, 0)) as offender
+select format(
+    'capture %%s is %%s at revision %%s, its log ends at %%s with transition %%s',
+    coalesce(s.id::text, newest.key), coalesce(s.state::text, 'not there'), coalesce(s.revision, 0),
+    coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)
+) as offender
 from {ingest}.capture_session as s
 full join (
     select distinct on (t.key) t.key, t.seq, t.next_status, t.ts
@@ -242,10 +263,12 @@ limit %(limit)s;
 -- name: starts_of_captures_match_their_log
 -- Each claim of a session by duly adds one start; recovering an expired lease adds none where the previous owner had
 -- subtracted its own, which is not logged. A program that knows only the contract's columns signs without a token and
--- need not count. Nothing else adds a start, or subtracts more than one. The session has the number of starts in its log;
--- while it is leased, its start may have been subtracted already.
-select format('capture %%s: transition %%s counts %%s starts, the one before %%s, and the session itself %%s', logged.key,
-    logged.seq, logged.starts, logged.before, coalesce(s.starts::text, 'later')) as offender
+-- need not count. Nothing else adds a start, or subtracts more than one. The session has the number of starts in its
+-- log; while it is leased, its start may have been subtracted already.
+select format(
+    'capture %%s: transition %%s counts %%s starts, the one before %%s, and the session itself %%s',
+    logged.key, logged.seq, logged.starts, logged.before, coalesce(s.starts::text, 'later')
+) as offender
 from (
     select t.key, t.seq, t.prev_status, coalesce((t.detail_json ->> 'starts')::bigint, 0) as starts,
         coalesce(lag((t.detail_json ->> 'starts')::bigint) over log, 0) as before,
@@ -266,7 +289,10 @@ limit %(limit)s;
 
 -- name: expired_leases_of_captures_are_recovered
 -- While a worker for sessions is alive, an expired lease of a session is recovered within 15 minutes.
-select format('capture %%s was held by %%s since %%s, and was not recovered', s.id, s.locked_by, s.locked_at) as offender
+select format(
+    'capture %%s was held by %%s since %%s, and was not recovered',
+    s.id, s.locked_by, s.locked_at
+) as offender
 from {ingest}.capture_session as s
 where s.revision > 0 and s.state::text = 'processing' and exists (
         select
@@ -282,8 +308,10 @@ limit %(limit)s;
 -- A session was finished by its last lease owner.
 select offender
 from (
-    select format('capture %%s was finished by %%s, last claimed by %%s', s.id, s.settled_by, coalesce(claim.actor, 'none'))
-        as offender
+    select format(
+        'capture %%s was finished by %%s, last claimed by %%s',
+        s.id, s.settled_by, coalesce(claim.actor, 'none')
+    ) as offender
     from {ingest}.capture_session as s
     left join (
         select distinct on (t.key) t.key, t.actor
@@ -297,14 +325,16 @@ from (
 order by offender
 limit %(limit)s;
 
--- The scheduler ---------------------------------------------------------------------------------------------------------
+-- The scheduler -------------------------------------------------------------------------------------------------------
 
 -- name: notifications_match_their_delivery
 -- The contract's status of a notification follows from its delivery state, which is that of its last transition. No
 -- notification is missing that still has a log, except from before the oldest existing one.
-select format('notification %%s is %%s, and %%s by its delivery at revision %%s; its log ends at %%s with transition %%s',
+select format(
+    'notification %%s is %%s, and %%s by its delivery at revision %%s; its log ends at %%s with transition %%s',
     coalesce(n.notification_id, newest.key), coalesce(n.status, 'not there'), coalesce(n.delivery, 'not there'),
-    coalesce(n.revision, 0), coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)) as offender
+    coalesce(n.revision, 0), coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)
+) as offender
 from {ingest}.schedule_notification as n
 full join (
     select distinct on (t.key) t.key, t.seq, t.next_status, t.ts
@@ -334,10 +364,12 @@ order by t.key, t.seq
 limit %(limit)s;
 
 -- name: notifications_are_leased_exactly_while_sending
--- A notification has a lease owner and a lease expiry exactly while it is being sent; the owner is the one in the log of
--- its last claim.
-select format('notification %%s is %%s, held by %%s until %%s', notification_id, delivery, coalesce(lease_owner, 'none'),
-    coalesce(lease_expires_at::text, 'no time')) as offender
+-- A notification has a lease owner and a lease expiry exactly while it is being sent; the owner is the one in the log
+-- of its last claim.
+select format(
+    'notification %%s is %%s, held by %%s until %%s',
+    notification_id, delivery, coalesce(lease_owner, 'none'), coalesce(lease_expires_at::text, 'no time')
+) as offender
 from {ingest}.schedule_notification
 where num_nonnulls(lease_owner, lease_expires_at) <> case when delivery = 'sending' then 2 else 0 end
 union all
@@ -349,9 +381,9 @@ order by 1
 limit %(limit)s;
 
 -- name: starts_of_notifications_match_their_log
--- Each claim of a notification adds one start, nothing else adds one, and a release or an expired lease subtracts at most
--- that one. The notification has the number of starts in its log; while it is leased, its start may have been subtracted
--- already.
+-- Each claim of a notification adds one start, nothing else adds one, and a release or an expired lease subtracts at
+-- most that one. The notification has the number of starts in its log; while it is leased, its start may have been
+-- subtracted already.
 select format('notification %%s: transition %%s counts %%s starts, the one before %%s, and the notification itself %%s',
     logged.key, logged.seq, logged.starts, logged.before, coalesce(n.starts::text, 'later')) as offender
 from (
@@ -361,16 +393,20 @@ from (
     where t.machine = 'notification'
 ) as logged
 left join {ingest}.schedule_notification as n on n.notification_id = logged.key and n.revision = logged.seq
-where case when (logged.prev_status, logged.next_status) = ('pending', 'sending') then logged.starts <> logged.before + 1
+where
+    case
+        when (logged.prev_status, logged.next_status) = ('pending', 'sending')
+            then logged.starts <> logged.before + 1
         when logged.prev_status = 'sending' then logged.starts not between logged.before - 1 and logged.before
-        else logged.starts > logged.before end
+        else logged.starts > logged.before
+    end
     or n.starts not between logged.starts - case when n.delivery = 'sending' then 1 else 0 end and logged.starts
 order by logged.key, logged.seq
 limit %(limit)s;
 
 -- name: notifications_are_sent_by_their_lease_owner
--- A notification was sent, or failed, by its last lease owner. If another program set its status, the name of an earlier
--- owner may remain.
+-- A notification was sent, or failed, by its last lease owner. If another program set its status, the name of an
+-- earlier owner may remain.
 select offender
 from (
     select format('notification %%s was %%s by %%s, last claimed by %%s', n.notification_id, n.delivery, n.settled_by,
@@ -380,12 +416,13 @@ from (
         on ended.machine = 'notification' and ended.key = n.notification_id and ended.seq = n.revision
     left join duly.transition as claim
         on claim.machine = 'notification' and claim.key = n.notification_id and claim.seq = n.revision - 1
-    where n.delivery in ('sent', 'failed') and ended.prev_status = 'sending' and n.settled_by <> claim.actor and not exists (
-        select
-        from duly.transition as t
-        where t.machine = 'notification' and t.key = n.notification_id and t.seq < n.revision and t.prev_status = 'sending'
-            and t.next_status <> 'sending' and t.actor = n.settled_by
-    )
+    where n.delivery in ('sent', 'failed') and ended.prev_status = 'sending' and n.settled_by <> claim.actor
+        and not exists (
+            select
+            from duly.transition as t
+            where t.machine = 'notification' and t.key = n.notification_id and t.seq < n.revision
+                and t.prev_status = 'sending' and t.next_status <> 'sending' and t.actor = n.settled_by
+        )
     offset 0
 ) as found
 order by offender

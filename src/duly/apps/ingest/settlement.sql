@@ -1,14 +1,14 @@
 -- Writing what settled captures show. {schema} is DB_SCHEMA; the tables are ours or a backend's, as in queries.sql.
 
 -- name: lock_days
--- One writer per person and day until the transaction ends: in a statement of its own, so that the next one sees what the
--- previous writer wrote; in the order of the keys, so that writers cannot deadlock.
+-- One writer per person and day until the transaction ends: in a statement of its own, so that the next one sees what
+-- the previous writer wrote; in the order of the keys, so that writers cannot deadlock.
 select pg_advisory_xact_lock(ordered.key)
 from (select distinct given.key from unnest(%(keys)s::bigint[]) as given (key) order by given.key) as ordered;
 
 -- name: find_days
--- What is known of these days. The payload is included only where it is asked for, or where another canonicalizer wrote it
--- or a shift of its snapshot.
+-- What is known of these days. The payload is included only where it is asked for, or where another canonicalizer wrote
+-- it or a shift of its snapshot.
 select
     given.user_id,
     given.schedule_date,
@@ -41,7 +41,8 @@ left join lateral (
 ) as snapshot on true
 cross join lateral (
     select
-        version.canonicalizer is distinct from %(canonicalizer)s or snapshot.canonicalizer <> %(canonicalizer)s as is_foreign
+        version.canonicalizer is distinct from %(canonicalizer)s
+        or snapshot.canonicalizer <> %(canonicalizer)s as is_foreign
 ) as form;
 
 -- name: find_days_by_version
@@ -95,7 +96,8 @@ select version from {schema}.schedule_version where session_id = %(session_id)s;
 
 -- name: add_further_days
 -- Each further day in the photographs of a session becomes a session of the same person, given as data and closed.
--- Only a session that we have settled gets them, so that a worker that lost it adds nothing; an existing one stays as it is.
+-- Only a session that we have settled gets them, so that a worker that lost it adds nothing; an existing one stays as
+-- it is.
 insert into {schema}.capture_session (id, user_id, payload, given_at, closed_at)
 select d.id, s.user_id, d.payload, (select duly.clock()), (select duly.clock())
 from unnest(%(ids)s::uuid[], %(session_ids)s::uuid[], %(owners)s::text[], %(payloads)b::jsonb[])
@@ -117,11 +119,12 @@ select
     e.new_value, (select duly.clock()), e.session_id, e.seq
 from unnest(
     %(event_ids)s::uuid[], %(user_ids)s::bigint[], %(schedule_dates)s::date[], %(event_types)s::text[],
-    %(locations)s::text[], %(customers)s::text[], %(old_hashes)s::text[], %(new_hashes)s::text[], %(old_values)b::jsonb[],
-    %(new_values)b::jsonb[], %(session_ids)s::uuid[], %(seqs)s::bigint[]
+    %(locations)s::text[], %(customers)s::text[], %(old_hashes)s::text[], %(new_hashes)s::text[],
+    %(old_values)b::jsonb[], %(new_values)b::jsonb[], %(session_ids)s::uuid[], %(seqs)s::bigint[]
 ) as e (
-    event_id, user_id, schedule_date, event_type, location, customer, old_hash, new_hash, old_value, new_value, session_id,
-    seq
+    event_id, user_id, schedule_date, event_type,
+    location, customer, old_hash, new_hash,
+    old_value, new_value, session_id, seq
 )
 on conflict do nothing;
 
@@ -146,7 +149,8 @@ set snapshot_payload = excluded.snapshot_payload,
 -- Notifications in the order given: each a microsecond after the previous one, so that delivery by created_at keeps
 -- the order. An existing one stays as it is.
 insert into {schema}.schedule_notification (
-    notification_id, user_id, schedule_date, source_session_id, status, notification_type, message, event_ids, created_at
+    notification_id, user_id, schedule_date, source_session_id,
+    status, notification_type, message, event_ids, created_at
 )
 select
     n.id, n.user_id, n.schedule_date, n.session_id, 'pending', n.type, n.message, n.event_ids,
@@ -169,7 +173,8 @@ where u.telegram_id = any(%(user_ids)s::bigint[]);
 insert into duly.outbox (channel, recipient, kind, payload, dedupe_key)
 select
     'telegram', u.uid, g.type,
-    jsonb_build_object('text', coalesce(g.texts ->> u.language, g.texts ->> 'en'), 'session', g.key), 'capture:' || g.key
+    jsonb_build_object('text', coalesce(g.texts ->> u.language, g.texts ->> 'en'), 'session', g.key),
+    'capture:' || g.key
 from unnest(%(keys)s::uuid[], %(types)s::text[], %(texts)b::jsonb[], %(for_bot_only)s::boolean[])
     as g (key, type, texts, is_for_bot_only)
 cross join lateral (select t.user_id from {schema}.capture_session as t where t.id = g.key limit 1) as s

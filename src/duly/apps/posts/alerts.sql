@@ -9,8 +9,8 @@ order by name
 for no key update skip locked;
 
 -- name: write_alerts
--- An objective that was met and no longer is begins a breach; one that is met again ends it. Each change is reported once:
--- the dedupe key of the message contains the number of the breach, so that a second worker writes none.
+-- An objective that was met and no longer is begins a breach; one that is met again ends it. Each change is reported
+-- once: the dedupe key of the message contains the number of the breach, so that a second worker writes none.
 with measured as (
     select s.name, s.is_met, s.payload
     from unnest(%(names)s::text[], %(met)s::boolean[], %(payloads)b::jsonb[]) as s (name, is_met, payload)
@@ -28,7 +28,9 @@ updated as (
 insert into duly.outbox (channel, recipient, kind, payload, dedupe_key)
 select
     %(channel)s, %(recipient)s, k.kind,
-    t.payload || jsonb_build_object('breach', t.breaches, 'since', posts.iso(coalesce(t.breached_before, t.breached_at))),
+    t.payload || jsonb_build_object(
+        'breach', t.breaches, 'since', posts.iso(coalesce(t.breached_before, t.breached_at))
+    ),
     concat_ws(':', k.kind, t.name, t.breaches)
 from updated as t
 cross join lateral (

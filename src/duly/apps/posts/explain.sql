@@ -20,7 +20,8 @@ alive as (
     group by w.worker_id
 )
 select
-    p.id, p.status, p.release_time, p.released_at, p.process_attempts, p.lease_owner, p.lease_expires_at, p.processing_since,
+    p.id, p.status, p.release_time, p.released_at, p.process_attempts,
+    p.lease_owner, p.lease_expires_at, p.processing_since,
     p.ai_error, p.legacy is not null as is_legacy,
     duly.now() as observed_at,
     (
@@ -44,7 +45,8 @@ select
         from (
             select
             from posts.posts as o
-            where o.status = 'PENDING' and o.release_time <= duly.now() and (o.release_time, o.id) < (p.release_time, p.id)
+            where o.status = 'PENDING' and o.release_time <= duly.now()
+                and (o.release_time, o.id) < (p.release_time, p.id)
             limit %(ahead_limit)s
         ) as earlier
     ) as ahead,

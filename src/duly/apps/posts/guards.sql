@@ -108,7 +108,8 @@ begin
 end
 $guard$;
 
-create or replace trigger "posts_guard" before insert or update on "posts"."posts"
+create or replace trigger "posts_guard"
+    before insert or update on "posts"."posts"
     for each row execute function "posts"."posts_guard"();
 
 create or replace function "posts"."posts_timeline"() returns trigger
@@ -127,10 +128,12 @@ begin
 end
 $timeline$;
 
-create or replace trigger "posts_timeline_insert" after insert on "posts"."posts"
+create or replace trigger "posts_timeline_insert"
+    after insert on "posts"."posts"
     referencing new table as moved
     for each statement execute function "posts"."posts_timeline"();
 
-create or replace trigger "posts_timeline_update" after update on "posts"."posts"
+create or replace trigger "posts_timeline_update"
+    after update on "posts"."posts"
     referencing new table as moved
     for each statement execute function "posts"."posts_timeline"();

@@ -3,9 +3,11 @@
 -- name: posts_match_the_end_of_their_log
 -- Every post has transitions, and the last one has its status and revision. No post is missing that still has a log,
 -- except from before the oldest existing one: those were dropped with their table by a downgrade.
-select format('post %%s is %%s at revision %%s, its log ends at %%s with transition %%s', coalesce(p.id::text, newest.key),
-    coalesce(p.status, 'not there'), coalesce(p.revision, 0), coalesce(newest.next_status, 'nothing'),
-    coalesce(newest.seq, 0)) as offender
+select format(
+    'post %%s is %%s at revision %%s, its log ends at %%s with transition %%s',
+    coalesce(p.id::text, newest.key), coalesce(p.status, 'not there'), coalesce(p.revision, 0),
+    coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)
+) as offender
 from posts.posts as p
 full join (
     select distinct on (t.key) t.key, t.seq, t.next_status, t.ts
@@ -20,8 +22,8 @@ order by 1
 limit %(limit)s;
 
 -- name: posts_are_leased_exactly_while_processing
--- A post has a lease owner, a lease expiry and a processing start exactly while it is PROCESSING; the owner is the one in
--- the log of its last claim.
+-- A post has a lease owner, a lease expiry and a processing start exactly while it is PROCESSING; the owner is the one
+-- in the log of its last claim.
 select format('post %%s is %%s, held by %%s until %%s since %%s', id, status, coalesce(lease_owner, 'none'),
     coalesce(lease_expires_at::text, 'no time'), coalesce(processing_since::text, 'no time')) as offender
 from posts.posts
@@ -35,21 +37,26 @@ order by 1
 limit %(limit)s;
 
 -- name: attempts_of_posts_match_their_log
--- Each claim of a post adds one attempt, nothing else adds one, and a release or an expired lease subtracts at most that
--- one. The post has the number of attempts in its log; while it is leased, its attempt may have been subtracted already.
+-- Each claim of a post adds one attempt, nothing else adds one, and a release or an expired lease subtracts at most
+-- that one. The post has the number of attempts in its log; while it is leased, its attempt may have been subtracted
+-- already.
 select offender
 from (
-    select format('post %%s: transition %%s counts %%s attempts, the one before %%s, and the post itself %%s', logged.key,
-        logged.seq, logged.attempts, logged.before, coalesce(p.process_attempts::text, 'later')) as offender
+    select format(
+        'post %%s: transition %%s counts %%s attempts, the one before %%s, and the post itself %%s',
+        logged.key, logged.seq, logged.attempts, logged.before, coalesce(p.process_attempts::text, 'later')
+    ) as offender
     from (
-        select t.key, t.seq, t.prev_status, t.next_status, coalesce((t.detail_json ->> 'attempts')::bigint, 0) as attempts,
+        select t.key, t.seq, t.prev_status, t.next_status,
+            coalesce((t.detail_json ->> 'attempts')::bigint, 0) as attempts,
             coalesce(lag((t.detail_json ->> 'attempts')::bigint) over (partition by t.key order by t.seq), 0) as before
         from duly.transition as t
         where t.machine = 'post'
     ) as logged
     left join posts.posts as p on p.id::text = logged.key and p.revision = logged.seq
     where case when logged.prev_status is null then false
-            when (logged.prev_status, logged.next_status) = ('PENDING', 'PROCESSING') then logged.attempts <> logged.before + 1
+            when (logged.prev_status, logged.next_status) = ('PENDING', 'PROCESSING')
+                then logged.attempts <> logged.before + 1
             when logged.prev_status = 'PROCESSING' then logged.attempts not between logged.before - 1 and logged.before
             else logged.attempts <> logged.before end
         or p.process_attempts
@@ -62,8 +69,10 @@ limit %(limit)s;
 -- name: posts_follow_their_state_machine
 -- Every transition of a post is an edge of the contract; a caption is edited while the post is PENDING, and only
 -- documents of the first version begin as RELEASED.
-select format('post %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'), t.next_status)
-    as offender
+select format(
+    'post %%s: transition %%s goes from %%s to %%s',
+    t.key, t.seq, coalesce(t.prev_status, 'nothing'), t.next_status
+) as offender
 from duly.transition as t
 where t.machine = 'post' and (
     (t.seq = 1 and t.next_status = 'RELEASED' and (t.detail_json ->> 'legacy') is distinct from 'true')
@@ -80,8 +89,10 @@ limit %(limit)s;
 -- No post was claimed or released before its release time.
 select offender
 from (
-    select format('post %%s was to be released at %%s, was first taken at %%s and appeared at %%s', p.id, p.release_time,
-        taken.ts, p.released_at) as offender
+    select format(
+        'post %%s was to be released at %%s, was first taken at %%s and appeared at %%s',
+        p.id, p.release_time, taken.ts, p.released_at
+    ) as offender
     from posts.posts as p
     left join (
         select t.key, min(t.ts) as ts
@@ -117,7 +128,8 @@ from (
         where t.machine = 'post'
         group by t.key
     ) as logged on logged.key = p.id::text
-    left join duly.transition as claim on claim.machine = 'post' and claim.key = logged.key and claim.seq = logged.claimed
+    left join duly.transition as claim
+        on claim.machine = 'post' and claim.key = logged.key and claim.seq = logged.claimed
     where p.status = 'RELEASED' and (coalesce(logged.times, 0) <> 1 or (p.released_at is not null and p.legacy is null
         and p.settled_by is distinct from claim.actor))
     offset 0
@@ -127,7 +139,10 @@ limit %(limit)s;
 
 -- name: versions_of_posts_only_grow
 -- Every transition increased the version, which counts other changes too.
-select format('post %%s: transition %%s is of version %%s, the one before of %%s', key, seq, version, before) as offender
+select format(
+    'post %%s: transition %%s is of version %%s, the one before of %%s',
+    key, seq, version, before
+) as offender
 from (
     select t.key, t.seq, (t.detail_json ->> 'version')::bigint as version,
         lag((t.detail_json ->> 'version')::bigint) over (partition by t.key order by t.seq) as before

@@ -1,9 +1,10 @@
 -- Posts. Every statement is bounded. Released posts are public; others are visible to their author only.
 
--- Creating --------------------------------------------------------------------------------------------------------------
+-- Creating ------------------------------------------------------------------------------------------------------------
 
 -- name: create_intent
--- Creates the only post of an author and day; the same request gets the stored response. Refusals have their own SQLSTATE.
+-- Creates the only post of an author and day; the same request gets the stored response. Refusals have their own
+-- SQLSTATE.
 select is_new, answer as response
 from posts.create_intent(%(author)s, %(request_id)s, %(digest)s, %(caption)s, %(upload)s, %(is_kept)s);
 
@@ -17,7 +18,7 @@ update posts.posts set caption = %(caption)s
 where id = %(post_id)s and author_id = %(author)s and status = 'PENDING'
 returning id;
 
--- Reading ---------------------------------------------------------------------------------------------------------------
+-- Reading -------------------------------------------------------------------------------------------------------------
 
 -- name: find_post
 -- A post that the viewer may see; request and lease are visible to its author and to administrators (reader '*') only.
@@ -62,11 +63,11 @@ where author_id = %(author)s and (status = 'RELEASED' or %(viewer)s in (author_i
 order by created_at desc, id desc
 limit %(limit)s;
 
--- Releasing -------------------------------------------------------------------------------------------------------------
+-- Releasing -----------------------------------------------------------------------------------------------------------
 
 -- name: write_notices
--- Notifies each author once, in the transaction that releases the post and in their language: by Telegram if linked, else
--- on the console. Authors of imported documents are not notified.
+-- Notifies each author once, in the transaction that releases the post and in their language: by Telegram if linked,
+-- else on the console. Authors of imported documents are not notified.
 insert into duly.outbox (channel, recipient, kind, payload, dedupe_key)
 select
     case when u.telegram_id is null then 'console' else 'telegram' end, p.author_id, 'post.released',
@@ -82,7 +83,7 @@ where p.legacy is null
 order by p.id
 on conflict (dedupe_key) do nothing;
 
--- Purging ---------------------------------------------------------------------------------------------------------------
+-- Purging -------------------------------------------------------------------------------------------------------------
 
 -- name: expire_uploads
 -- Uploads that became no post in time, with the name of their permanent copy.
@@ -92,7 +93,7 @@ select name, kept from posts.expire_uploads(%(limit)s);
 -- Deletes expired responses and per-minute counts.
 select posts.retain(%(limit)s);
 
--- Counting intents ------------------------------------------------------------------------------------------------------
+-- Counting intents ----------------------------------------------------------------------------------------------------
 
 -- name: count_intents
 -- Adds to the counts by outcome of the current minute.
@@ -102,7 +103,7 @@ from unnest(%(outcomes)s::text[], %(intents)s::bigint[]) as g (outcome, intents)
 order by g.outcome
 on conflict (minute, outcome) do update set intents = m.intents + excluded.intents;
 
--- The first version -----------------------------------------------------------------------------------------------------
+-- The first version ---------------------------------------------------------------------------------------------------
 
 -- name: add_authors
 -- Creates users for the authors of imported documents.
@@ -112,8 +113,8 @@ on conflict (uid) do nothing;
 -- name: add_legacy
 -- Inserts documents of the first version; existing rows stay unchanged.
 insert into posts.posts (
-    id, author_id, status, created_at, updated_at, release_time, released_at, daily_key, request_id, caption, image_url, ai,
-    ai_error, legacy
+    id, author_id, status, created_at, updated_at, release_time, released_at, daily_key, request_id, caption, image_url,
+    ai, ai_error, legacy
 )
 select g.id, g.author_id, g.status, g.created_at, coalesce(g.released_at, g.created_at), g.release_time, g.released_at,
     g.daily_key, g.request_id, g.caption, g.image_url, g.ai, g.ai_error, g.document

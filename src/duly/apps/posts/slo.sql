@@ -13,8 +13,8 @@ order by w.seconds;
 
 -- name: lag_by_window
 -- Posts that were released in each window, or are overdue and not released now: how many, how many of them late, and
--- the 95th percentile of the lag. A post that is not released is late once it is overdue by the target, and its lag so far
--- counts. Imported documents of the first version never count.
+-- the 95th percentile of the lag. A post that is not released is late once it is overdue by the target, and its lag so
+-- far counts. Imported documents of the first version never count.
 with overdue as materialized (
     select duly.now() - p.release_time as lag
     from posts.posts as p

@@ -1,8 +1,8 @@
 -- Partitioned tables.
 
 -- name: list_partitions
--- Every partition of duly's partitioned tables, ordered by lower bound; a bound is a timestamp where the key begins with a
--- time, and null where it is unbounded.
+-- Every partition of duly's partitioned tables, ordered by lower bound; a bound is a timestamp where the key begins
+-- with a time, and null where it is unbounded.
 select
     n.nspname as schema,
     t.relname as table,

@@ -2,8 +2,9 @@
 
 -- name: find_situation
 -- One statement, one snapshot: the parts of the answer are consistent. A worker is alive when its heartbeat is recent
--- and it is neither stopping nor stopped. Locks are tested the way workers and senders acquire them. A worker's id is what
--- precedes the token in a lease owner (lease/owner.py); an expense refers to its period as in the function scheduler.answer.
+-- and it is neither stopping nor stopped. Locks are tested the way workers and senders acquire them. A worker's id is
+-- what precedes the token in a lease owner (lease/owner.py); an expense refers to its period as in the function
+-- scheduler.answer.
 with present as materialized (
     select w.worker_id, w.kinds, w.stopping_at, (w.slots ->> 'outbox')::bigint as slots
     from duly.workers as w

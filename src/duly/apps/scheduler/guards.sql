@@ -40,7 +40,8 @@ begin
 end
 $guard$;
 
-create or replace trigger "jobs_guard" before insert or update on "scheduler"."jobs"
+create or replace trigger "jobs_guard"
+    before insert or update on "scheduler"."jobs"
     for each row execute function "scheduler"."jobs_guard"();
 
 create or replace function "scheduler"."jobs_timeline"() returns trigger
@@ -57,11 +58,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "jobs_timeline_insert" after insert on "scheduler"."jobs"
+create or replace trigger "jobs_timeline_insert"
+    after insert on "scheduler"."jobs"
     referencing new table as moved
     for each statement execute function "scheduler"."jobs_timeline"();
 
-create or replace trigger "jobs_timeline_update" after update on "scheduler"."jobs"
+create or replace trigger "jobs_timeline_update"
+    after update on "scheduler"."jobs"
     referencing new table as moved
     for each statement execute function "scheduler"."jobs_timeline"();
 
@@ -113,7 +116,8 @@ begin
 end
 $guard$;
 
-create or replace trigger "job_runs_guard" before insert or update on "scheduler"."job_runs"
+create or replace trigger "job_runs_guard"
+    before insert or update on "scheduler"."job_runs"
     for each row execute function "scheduler"."job_runs_guard"();
 
 create or replace function "scheduler"."job_runs_timeline"() returns trigger
@@ -131,10 +135,12 @@ begin
 end
 $timeline$;
 
-create or replace trigger "job_runs_timeline_insert" after insert on "scheduler"."job_runs"
+create or replace trigger "job_runs_timeline_insert"
+    after insert on "scheduler"."job_runs"
     referencing new table as moved
     for each statement execute function "scheduler"."job_runs_timeline"();
 
-create or replace trigger "job_runs_timeline_update" after update on "scheduler"."job_runs"
+create or replace trigger "job_runs_timeline_update"
+    after update on "scheduler"."job_runs"
     referencing new table as moved
     for each statement execute function "scheduler"."job_runs_timeline"();

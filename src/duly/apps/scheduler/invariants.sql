@@ -37,12 +37,14 @@ order by 1
 limit %(limit)s;
 
 -- name: runs_match_the_end_of_their_log
--- The last transition of a run has its status and revision, and the log has whether it was ever sent. A log is without a
--- run if the run was withdrawn before it was sent, if the partition of its month was dropped and its key remained, or if
--- it is from before the oldest existing run.
-select format('run %%s is %%s at revision %%s, its log ends at %%s with transition %%s', coalesce(r.id::text, logged.key),
-    coalesce(r.status, 'not there'), coalesce(r.revision, 0), coalesce(logged.next_status, 'nothing'), coalesce(logged.seq, 0))
-    as offender
+-- The last transition of a run has its status and revision, and the log has whether it was ever sent. A log is without
+-- a run if the run was withdrawn before it was sent, if the partition of its month was dropped and its key remained, or
+-- if it is from before the oldest existing run.
+select format(
+    'run %%s is %%s at revision %%s, its log ends at %%s with transition %%s',
+    coalesce(r.id::text, logged.key), coalesce(r.status, 'not there'), coalesce(r.revision, 0),
+    coalesce(logged.next_status, 'nothing'), coalesce(logged.seq, 0)
+) as offender
 from scheduler.job_runs as r
 full join (
     select newest.key, newest.seq, newest.next_status, newest.ts, newest.was_sent
@@ -56,7 +58,8 @@ full join (
     where newest.is_last
 ) as logged on logged.key = r.id::text
 where case when r.id is not null
-    then (logged.seq, logged.next_status, logged.was_sent) is distinct from (r.revision, r.status, r.sent_at is not null)
+    then (logged.seq, logged.next_status, logged.was_sent)
+        is distinct from (r.revision, r.status, r.sent_at is not null)
     else logged.next_status <> 'cancelled'
         and logged.ts > (select min(there.created_at) from scheduler.job_runs as there)
         and not exists (select from scheduler.job_run_keys as k where k.job_run_id = logged.key::bigint)
@@ -66,8 +69,10 @@ limit %(limit)s;
 
 -- name: runs_follow_their_state_machine
 -- Every transition of a run is an edge of its state machine.
-select format('run %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'), t.next_status)
-    as offender
+select format(
+    'run %%s: transition %%s goes from %%s to %%s',
+    t.key, t.seq, coalesce(t.prev_status, 'nothing'), t.next_status
+) as offender
 from duly.transition as t
 where t.machine = 'run' and (coalesce(t.prev_status, ''), t.next_status) not in (
     select d.before, d.after
@@ -80,9 +85,12 @@ limit %(limit)s;
 -- name: schedules_match_the_end_of_their_log
 -- Every schedule has transitions, and the last one has its status, revision and rule. No schedule is missing that still
 -- has a log, except from before the oldest existing one.
-select format('schedule %%s is %%s at revision %%s by the rule %%s, its log ends at %%s with transition %%s by the rule %%s',
-    coalesce(j.id::text, newest.key), coalesce(j.status, 'not there'), coalesce(j.revision, 0), coalesce(j.rule, 'none'),
-    coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0), coalesce(newest.rule, 'none')) as offender
+select format(
+    'schedule %%s is %%s at revision %%s by the rule %%s, its log ends at %%s with transition %%s by the rule %%s',
+    coalesce(j.id::text, newest.key), coalesce(j.status, 'not there'), coalesce(j.revision, 0),
+    coalesce(j.rule, 'none'), coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0),
+    coalesce(newest.rule, 'none')
+) as offender
 from scheduler.jobs as j
 full join (
     select distinct on (t.key) t.key, t.seq, t.next_status, t.ts, t.detail_json ->> 'rule' as rule
@@ -144,7 +152,10 @@ limit %(limit)s;
 
 -- name: missed_ranges_do_not_overlap
 -- A missed period is recorded once: the missed ranges of a schedule do not overlap.
-select format('schedule %%s: the missed range from %%s overlaps the one that ends at %%s', job_id, from_at, before) as offender
+select format(
+    'schedule %%s: the missed range from %%s overlaps the one that ends at %%s',
+    job_id, from_at, before
+) as offender
 from (
     select job_id, from_at, max(until_at) over log as before
     from scheduler.missed_ranges
@@ -195,7 +206,10 @@ limit %(limit)s;
 -- of the schedule are not checked, with a tolerance of one minute for concurrent changes.
 select offender
 from (
-    select format('run %%s was completed at %%s, and nothing was booked for it', c.job_run_id, c.confirmed_at) as offender
+    select format(
+        'run %%s was completed at %%s, and nothing was booked for it',
+        c.job_run_id, c.confirmed_at
+    ) as offender
     from scheduler.confirmations as c
     join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
     join scheduler.jobs as j on j.id = k.job_id
@@ -225,7 +239,10 @@ where reverses is not null
 group by reverses
 having count(*) > 1
 union all
-select format('entry %%s of %%s is what entry %%s of %%s was booked for', again.id, again.source_ref, e.id, e.source_ref)
+select format(
+    'entry %%s of %%s is what entry %%s of %%s was booked for',
+    again.id, again.source_ref, e.id, e.source_ref
+)
 from expense.expenses as e
 join expense.expenses as again on (again.user_id, again.occurred_at, again.amount, again.currency)
     = (e.user_id, e.occurred_at, e.amount, e.currency)
@@ -235,17 +252,20 @@ limit %(limit)s;
 
 -- name: entries_match_their_answer
 -- An expense entry matches its answer: the user of the schedule, the time of the answer, and the amount and currency of
--- the answer, if it has them; else those of the schedule, unless it was changed since, with a tolerance of one minute for
--- concurrent changes. No amount is NaN.
+-- the answer, if it has them; else those of the schedule, unless it was changed since, with a tolerance of one minute
+-- for concurrent changes. No amount is NaN.
 select offender
 from (
-    select format('entry %%s of %%s is %%s %%s of person %%s, and was answered as %%s by person %%s', e.id, e.source_ref,
-        trim_scale(e.amount), e.currency, e.user_id, coalesce(c.payload::text, 'it is'), j.user_id) as offender
+    select format(
+        'entry %%s of %%s is %%s %%s of person %%s, and was answered as %%s by person %%s',
+        e.id, e.source_ref, trim_scale(e.amount), e.currency, e.user_id, coalesce(c.payload::text, 'it is'), j.user_id
+    ) as offender
     from expense.expenses as e
     join scheduler.job_run_keys as k on e.source_ref = 'scheduler:' || k.job_id || ':' || k.period_key
     join scheduler.jobs as j on j.id = k.job_id
     join scheduler.confirmations as c on c.job_run_id = k.job_run_id and c.action = 'complete'
-    left join scheduler.expense_templates as t on t.job_id = j.id and c.confirmed_at > j.updated_at + interval '1 minute'
+    left join scheduler.expense_templates as t
+        on t.job_id = j.id and c.confirmed_at > j.updated_at + interval '1 minute'
     where e.reverses is null and (
         e.user_id <> j.user_id or e.occurred_at <> c.confirmed_at or e.amount = 'NaN'
         or e.amount <> coalesce((c.payload ->> 'amount')::numeric, t.amount)
@@ -321,8 +341,8 @@ order by 1
 limit %(limit)s;
 
 -- name: partitions_cover_all_time
--- Each partition begins where the one before it ends, from the past edge to the future edge; between them is every month
--- in UTC by its name. Each has the triggers that log and limit runs.
+-- Each partition begins where the one before it ends, from the past edge to the future edge; between them is every
+-- month in UTC by its name. Each has the triggers that log and limit runs.
 select format('the partition %%s (from %%s to %%s) %%s', coalesce(p.name, 'after the last'), p.first_at, p.end_at, case
     when p.end_at is null then 'is no range of time'
     when p.nth = 1 and (p.first_at <> '-infinity' or p.name <> 'job_runs_past') then 'is not the past edge'

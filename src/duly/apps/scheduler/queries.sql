@@ -229,7 +229,9 @@ returning id, job_id as schedule_id, period_key, scheduled_at;
 
 -- name: find_existing_runs
 -- The runs at other instants that already have the period keys of these firings.
-select g.job_id as schedule_id, g.period_key, g.scheduled_at, k.job_run_id as existing_run_id, k.scheduled_at as existing_at
+select
+    g.job_id as schedule_id, g.period_key, g.scheduled_at,
+    k.job_run_id as existing_run_id, k.scheduled_at as existing_at
 from unnest((select %(schedules)s::bigint[]), (select %(periods)s::text[]), (select %(scheduled)s::timestamptz[]))
     as g (job_id, period_key, scheduled_at)
 join scheduler.job_run_keys as k
@@ -301,8 +303,9 @@ order by r.remind_at, r.id;
 
 -- name: supersede_reminders
 -- These schedules send a reminder now. When the message of an earlier run still waits for a channel that is not
--- configured, and a later run is due, fail that message and close its run as missed. The sender (outbox/sender.py) stored
--- the reason for waiting in last_error; the schedule may have another channel by now. r.reminder_id is a message's id.
+-- configured, and a later run is due, fail that message and close its run as missed. The sender (outbox/sender.py)
+-- stored the reason for waiting in last_error; the schedule may have another channel by now. r.reminder_id is a
+-- message's id.
 with superseded as (
     select o.id as message, r.id, r.scheduled_at
     from unnest((select %(schedules)s::bigint[]), (select %(channels)s::text[]), (select %(recipients)s::text[]))
@@ -333,8 +336,8 @@ where r.id = s.id and r.scheduled_at = s.scheduled_at;
 
 -- name: queue_reminders
 -- Insert the messages and mark their runs in one statement: one message for each time that a run is due. When a message
--- is sent, the trigger outbox_note_sent finds its run in the payload, writes scheduler.reminders and makes the run `sent`;
--- reminder_id is the id of the latest message.
+-- is sent, the trigger outbox_note_sent finds its run in the payload, writes scheduler.reminders and makes the run
+-- `sent`; reminder_id is the id of the latest message.
 with given as (
     select g.run, g.scheduled_at, g.channel, g.recipient, g.payload, g.key, g.due_at, gen_random_uuid() as message
     from unnest(

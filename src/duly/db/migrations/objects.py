@@ -77,8 +77,8 @@ def update_statements(branch: str, names: Names, known: Mapping[str, str]) -> It
     if changed:
         values = {
             "branch": branch,
-            "objects": to_array(each.name for each in changed),
-            "hashes": to_array(each.sha256 for each in changed),
+            "objects": to_array((each.name for each in changed), separator=",\n"),
+            "hashes": to_array((each.sha256 for each in changed), separator=",\n"),
         }
         yield fill(TEMPLATES["record_hashes"], values)
 

@@ -8,7 +8,10 @@ select object, sha256 from duly.schema_object where branch = {'branch'};
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select {'branch'}, applied.object, applied.sha256
-from unnest({'objects'}::text[], {'hashes'}::text[]) as applied (object, sha256)
+from unnest(
+    {'objects'}::text[],
+    {'hashes'}::text[]
+) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 -- name: forget_removed_branches

@@ -54,9 +54,9 @@ def fill(statements: str, values: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(quote, statements)
 
 
-def to_array(values: Iterable[str]) -> str:
-    """Format values as PostgreSQL reads an array of text."""
-    return "{" + ",".join('"' + re.sub(r'(["\\])', r"\\\1", value) + '"' for value in values) + "}"
+def to_array(values: Iterable[str], separator: str = ",") -> str:
+    """Format values as PostgreSQL reads an array of text; the separator is a comma, and white space if wanted."""
+    return "{" + separator.join('"' + re.sub(r'(["\\])', r"\\\1", value) + '"' for value in values) + "}"
 
 
 def split_statements(script: str) -> Iterator[str]:

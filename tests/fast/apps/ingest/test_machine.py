@@ -11,10 +11,8 @@ from duly.lease.state_machine import ILLEGAL_MOVE
 from duly.outbox.states import NOTIFICATION_MACHINE
 from duly.verify import compare
 from duly.verify.contract import contract_lines
-from tests.support.golden import GOLDEN
 from tests.support.ingest.actions import LEASE, Admin, CaptureActions
 
-STATEMENTS = GOLDEN / "lease"
 STATES = ("pending", "processing", "done", "failed")
 UNHELD = "locked_at = null, locked_by = null, lease_seconds = null"
 BESIDE = {

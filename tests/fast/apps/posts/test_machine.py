@@ -14,10 +14,8 @@ from duly.db.migrations import Names
 from duly.lease.state_machine import ILLEGAL_MOVE
 from duly.verify import compare
 from duly.verify.contract import contract_lines
-from tests.support.golden import GOLDEN
 from tests.support.posts.actions import HOURS, Admin, PostActions
 
-STATEMENTS = GOLDEN / "lease"
 UNHELD = "lease_owner = null, lease_expires_at = null"
 BESIDE = {
     "PENDING": UNHELD,

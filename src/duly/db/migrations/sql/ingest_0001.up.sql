@@ -9,7 +9,8 @@ begin
         inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
         where n.nspname = {'ingest'} and c.relname = 'capture_session'
     ) then
-        raise exception 'schema % has a table capture_session that duly did not make: a backend owns it', {'ingest'}
+        raise exception
+            'schema % has a table capture_session that duly did not make: a backend owns it', {'ingest'}
             using errcode = 'duplicate_table', hint =
                 'leave ingest out, and run database/migrations/20260212_add_session_leases.sql for its worker; '
                 'or set DB_SCHEMA to another name';
@@ -46,20 +47,26 @@ create table {ingest}.capture_session (
 );
 comment on table {ingest}.capture_session is 'Captures of one day: person, state, lease and result.';
 comment on column {ingest}.capture_session.user_id is 'The person''s Telegram id.';
-comment on column {ingest}.capture_session.closed_at is 'When it was complete: no image is accepted after that.';
-comment on column {ingest}.capture_session.payload is 'The day as data, where it was given and needs no reading.';
+comment on column {ingest}.capture_session.closed_at is
+    'When it was complete: no image is accepted after that.';
+comment on column {ingest}.capture_session.payload is
+    'The day as data, where it was given and needs no reading.';
 comment on column {ingest}.capture_session.given_at is 'When the payload was given.';
-comment on column {ingest}.capture_session.result is 'The result: changed or not, from which input, which version.';
+comment on column {ingest}.capture_session.result is
+    'The result: changed or not, from which input, which version.';
 comment on column {ingest}.capture_session.lease_seconds is
     'The length of the lease; a holder that writes none has LEASE_TIMEOUT_SECONDS.';
 comment on column {ingest}.capture_session.starts is 'Counted claims; releases are not counted.';
 
-create index idx_capture_session__created_at_id on {ingest}.capture_session (created_at, id) where state = 'pending';
-create index idx_capture_session__closed_at_id on {ingest}.capture_session (closed_at, id) where state = 'pending';
+create index idx_capture_session__created_at_id on {ingest}.capture_session (created_at, id)
+    where state = 'pending';
+create index idx_capture_session__closed_at_id on {ingest}.capture_session (closed_at, id)
+    where state = 'pending';
 create index idx_capture_session__given_at_id on {ingest}.capture_session (given_at, id)
     where state = 'pending' and given_at is not null;
 create index idx_capture_session__id on {ingest}.capture_session (id) where state = 'processing';
-create index idx_capture_session__user_id_created_at_id on {ingest}.capture_session (user_id, created_at desc, id desc);
+create index idx_capture_session__user_id_created_at_id
+    on {ingest}.capture_session (user_id, created_at desc, id desc);
 
 -- Images --------------------------------------------------------------------------------------------------------------
 
@@ -79,7 +86,8 @@ create table {ingest}.capture_image (
     constraint ck_capture_image__sequence check (sequence > 0),
     constraint ck_capture_image__r2_key check (char_length(r2_key) between 1 and 1024)
 );
-comment on table {ingest}.capture_image is 'Photographs of a session; the image is in the object store under r2_key.';
+comment on table {ingest}.capture_image is
+    'Photographs of a session; the image is in the object store under r2_key.';
 create unique index uq_capture_image__session_id_telegram_message_id
     on {ingest}.capture_image (session_id, telegram_message_id) where telegram_message_id is not null;
 
@@ -228,4 +236,5 @@ create index idx_schedule_notification__channel_recipient_seq
     where delivery in ('pending', 'sending');
 create index idx_schedule_notification__notification_id on {ingest}.schedule_notification (notification_id)
     where delivery = 'sending';
-create index idx_schedule_notification__seq on {ingest}.schedule_notification (seq) where delivery = 'uncertain';
+create index idx_schedule_notification__seq on {ingest}.schedule_notification (seq)
+    where delivery = 'uncertain';

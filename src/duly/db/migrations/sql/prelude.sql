@@ -105,7 +105,8 @@ begin
         min(quote_ident(n.nspname))
     into taken, first_taken
     from pg_catalog.pg_namespace as n
-    where n.nspname = any ({'schemas'}::text[]) and not has_schema_privilege({'owner'}, n.oid, 'create')
+    where n.nspname = any ({'schemas'}::text[])
+        and not has_schema_privilege({'owner'}, n.oid, 'create')
         and not (n.nspname = {'ingest'} and exists (
             select from pg_catalog.pg_class as c where c.relnamespace = n.oid and c.relname = 'capture_session'
         ));
@@ -113,10 +114,13 @@ begin
         raise exception 'duly needs schemas that exist and do not belong to "%": %', {'owner'}, taken
             using errcode = 'duplicate_schema', hint = format(
                 'use another database for duly, or rename the schema: alter schema %s rename to another_name; or, if '
-                'it '
-                'was made for duly: alter schema %s owner to %I; or leave an application out that needs it: '
-                'duly migrate --apps%s', first_taken, first_taken, {'owner'},
-                case when first_taken = quote_ident({'ingest'}) then '; or set DB_SCHEMA to another name' else '' end
+                'it was made for duly: alter schema %s owner to %I; or leave an application out that needs it: '
+                'duly migrate --apps%s',
+                first_taken, first_taken, {'owner'},
+                case
+                    when first_taken = quote_ident({'ingest'}) then '; or set DB_SCHEMA to another name'
+                    else ''
+                end
             );
     end if;
 end

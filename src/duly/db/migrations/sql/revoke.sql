@@ -12,7 +12,8 @@ begin
             true as is_new
         from pg_catalog.pg_class as c
         inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-        where n.nspname = any ({'schemas'}::text[]) and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
+        where n.nspname = any ({'schemas'}::text[])
+            and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
             and pg_get_userbyid(c.relowner) = current_user
         union all
         select 'routine', f.oid::regprocedure::text, f.proacl is null
