@@ -420,7 +420,7 @@ create table duly.workers (
     host text not null,
     pid bigint not null,
     version text not null,
-    kinds text[] not null,
+    work_types text[] not null,
     slots jsonb not null,
     started_at timestamptz not null default duly.clock(),
     seen_at timestamptz not null default duly.clock(),
@@ -488,7 +488,7 @@ create table duly.outbox (
     lease_expires_at timestamptz,
     settled_by text,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     seq bigint not null generated always as identity,
     is_in_line boolean not null default false,
     constraint pk_outbox primary key (id),
@@ -537,7 +537,7 @@ create index idx_outbox__seq_failed on duly.outbox (seq) where status = 'failed'
 create index idx_outbox__seq_uncertain on duly.outbox (seq) where status = 'uncertain';
 create index idx_outbox__seq on duly.outbox (seq);
 
--- The ledger: jobs, the log of everything that happened to them, how many of a kind may run, and the functions that any
+-- The ledger: jobs, the log of everything that happened to them, how many of a type may run, and the functions that any
 -- language may call.
 
 create sequence duly.wake_ledger as bigint;
@@ -595,7 +595,7 @@ create table ledger.job (
     retain_until timestamptz,
     event_detail jsonb,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     constraint pk_job primary key (id),
     constraint ck_job__status_finished_at_consistency check (
         (finished_at is not null) = (status in ('succeeded', 'canceled', 'dead_letter'))
@@ -625,7 +625,7 @@ create index idx_job__org_id_created_at_desc on ledger.job (org_id, created_at d
 create unique index idx_job__org_id_idempotency_key on ledger.job (org_id, idempotency_key)
     where idempotency_key is not null;
 create index idx_job__status_created_at on ledger.job (status, created_at);
--- What is claimed: neither a job that is due later nor one of another kind ever lies between two that are wanted.
+-- What is claimed: neither a job that is due later nor one of another type ever lies between two that are wanted.
 create index idx_job__queue_type_priority_run_at_id on ledger.job (queue, type, priority desc, run_at, id)
     where status = 'queued';
 create index idx_job__retain_until on ledger.job (retain_until) where retain_until is not null;
@@ -939,7 +939,7 @@ create or replace function duly.is_finished(machine text, status text) returns b
 comment on function duly.is_finished(text, text) is
     'Whether a history may end in this status; only then retention removes it.';
 
-create or replace function duly.retain(
+create or replace function duly.purge_messages(
     older_than interval, max_histories bigint, out messages bigint, out transitions bigint
 )
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
@@ -992,7 +992,7 @@ begin
 end
 $$;
 
-comment on function duly.retain(interval, bigint) is
+comment on function duly.purge_messages(interval, bigint) is
     'Remove histories that ended longer ago than this, at most max_histories, with their messages; return how many '
     'rows.';
 
@@ -1086,14 +1086,14 @@ begin
             raise exception '% cannot begin as %', 'outbox', new."status" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."id" is distinct from old."id" then
         raise exception 'the key of % % cannot change', 'outbox', old."id" using errcode = 'DU001';
     elsif new."status" is not distinct from old."status" and not (
         (old."status"::text = 'sending' and new."lease_owner" is distinct from old."lease_owner")
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."status" is distinct from old."status" and not (case old."status"::text
         when 'pending' then new."status"::text = any (array['sending', 'failed'])
         when 'sending' then new."status"::text = any (array['sent', 'pending', 'failed', 'uncertain'])
@@ -1105,7 +1105,7 @@ begin
             old."status", new."status" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."status"::text;
+        new.transition_from := old."status"::text;
     end if;
     return new;
 end
@@ -1120,22 +1120,22 @@ create or replace function "duly"."outbox_timeline"() returns trigger
 begin
     insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'outbox', "id"::text, revision, duly.clock(), moved_from, "status"::text, case
-            when status = 'sending' then lease_owner when moved_from = 'sending' then settled_by end,
+        'outbox', "id"::text, revision, duly.clock(), transition_from, "status"::text, case
+            when status = 'sending' then lease_owner when transition_from = 'sending' then settled_by end,
             jsonb_strip_nulls(jsonb_build_object('starts', starts, 'called_at', called_at, 'error', case
             when status in ('pending', 'failed', 'uncertain') then last_error end))
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
 create or replace trigger "outbox_timeline_insert" after insert on "duly"."outbox"
-    referencing new table as moved
+    referencing new table as new_rows
     for each statement execute function "duly"."outbox_timeline"();
 
 create or replace trigger "outbox_timeline_update" after update on "duly"."outbox"
-    referencing new table as moved
+    referencing new table as new_rows
     for each statement execute function "duly"."outbox_timeline"();
 
 -- The functions of the ledger, which any language may call.
@@ -1190,16 +1190,16 @@ $$;
 comment on function ledger.require_tenant(uuid) is
     'The caller must act for this org: functions that change jobs run as their owner, for whom every row is visible.';
 
-create or replace function ledger.origin_of(actor text, requested_by text) returns jsonb
+create or replace function ledger.first_event_detail(actor text, requested_by text) returns jsonb
     language sql immutable parallel safe
     return nullif(jsonb_strip_nulls(jsonb_build_object(
         'actor', coalesce(actor, requested_by), 'requested_by', case when requested_by <> actor then requested_by end
     )), '{}');
 
-comment on function ledger.origin_of(text, text) is
+comment on function ledger.first_event_detail(text, text) is
     'The detail of a job''s first event: who enqueued it, and for whom, if that is another.';
 
-create or replace function ledger.digest_of(
+create or replace function ledger.request_digest(
     type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
 ) returns bytea
     language sql immutable parallel safe
@@ -1207,35 +1207,38 @@ create or replace function ledger.digest_of(
         jsonb_build_array(type, queue, payload, extract(epoch from run_at), delay_seconds)::text, 'UTF8'
     ));
 
-comment on function ledger.digest_of(text, text, jsonb, timestamptz, double precision) is
+comment on function ledger.request_digest(text, text, jsonb, timestamptz, double precision) is
     'What an idempotency key stands for: what is to be done and when, not how often to retry. The text of a jsonb has '
     'one order of keys, no duplicates and no spare blanks, which is canonical enough and the same for every language; '
     '1.0 and 1.00 differ.';
 
 create or replace function ledger.refuse_other_request(
-    held uuid, key text, type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
+    existing_id uuid, key text, type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
 ) returns void
     language plpgsql stable set search_path = pg_catalog, pg_temp
     as $$
 declare
-    first ledger.job;
+    existing ledger.job;
     differences text;
 begin
-    select j.* into first from ledger.job j where j.id = held;
+    select j.* into existing from ledger.job j where j.id = existing_id;
     differences := concat_ws(', ',
-        case when first.type <> refuse_other_request.type
-            then format('type %s, not %s', first.type, refuse_other_request.type) end,
-        case when first.queue <> refuse_other_request.queue
-            then format('queue %s, not %s', first.queue, refuse_other_request.queue) end,
-        case when first.payload::text <> refuse_other_request.payload::text then 'another payload' end,
-        case when first.request_digest
-                <> ledger.digest_of(first.type, first.queue, first.payload, refuse_other_request.run_at, delay_seconds)
+        case when existing.type <> refuse_other_request.type
+            then format('type %s, not %s', existing.type, refuse_other_request.type) end,
+        case when existing.queue <> refuse_other_request.queue
+            then format('queue %s, not %s', existing.queue, refuse_other_request.queue) end,
+        case when existing.payload::text <> refuse_other_request.payload::text then 'another payload' end,
+        case when existing.request_digest
+                <> ledger.request_digest(
+                    existing.type, existing.queue, existing.payload, refuse_other_request.run_at, delay_seconds
+                )
             then 'another due time' end
     );
-    raise exception 'key "%" already belongs to job % (%), asked for with %', key, held,
-        coalesce(first.status::text, 'removed'), coalesce(nullif(differences, ''), 'other arguments')
+    raise exception 'key "%" already belongs to job % (%), asked for with %', key, existing_id,
+        coalesce(existing.status::text, 'removed'), coalesce(nullif(differences, ''), 'other arguments')
         using errcode = 'DU002', hint = case
-            when first.status = 'canceled' then format('to free the key: duly jobs cancel %s --release-key', held)
+            when existing.status = 'canceled'
+                then format('to free the key: duly jobs cancel %s --release-key', existing_id)
             else 'use a key of its own for every request'
         end;
 end
@@ -1273,17 +1276,17 @@ create or replace function ledger.enqueue(
     as $$
 declare
     digest constant bytea := case when key is not null
-        then ledger.digest_of(type, queue, payload, run_at, delay_seconds) end;
+        then ledger.request_digest(type, queue, payload, run_at, delay_seconds) end;
     now constant timestamptz := duly.clock();
     due constant timestamptz := coalesce(run_at, now + make_interval(secs => coalesce(delay_seconds, 0)));
-    held bytea;
+    existing_digest bytea;
 begin
     perform ledger.refuse_other_tenant(org);
     if num_nonnulls(run_at, delay_seconds) = 2 then
         raise exception 'a job runs at a time or after a delay, not both' using errcode = 'invalid_parameter_value';
     end if;
     for _ in 1..3 loop
-        insert into ledger.job as made (
+        insert into ledger.job as new_job (
             id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
             backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
             created_at, updated_at, event_detail
@@ -1291,10 +1294,10 @@ begin
             duly.new_id(), org, enqueue.type, enqueue.payload, key, digest, enqueue.queue, enqueue.priority, due,
             enqueue.max_attempts, enqueue.backoff_policy, enqueue.backoff_base_seconds, enqueue.backoff_cap_seconds,
             enqueue.timeout_seconds, enqueue.retain_for, enqueue.requested_by, now, now,
-            ledger.origin_of(enqueue.actor, enqueue.requested_by)
+            ledger.first_event_detail(enqueue.actor, enqueue.requested_by)
         )
         on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing
-        returning made.id into enqueue.id;
+        returning new_job.id into enqueue.id;
         if found then
             outcome := 'created';
             if due <= now then
@@ -1303,11 +1306,11 @@ begin
             return;
         end if;
         -- In a statement of its own, which sees what was committed while the insert waited.
-        select j.id, j.request_digest into enqueue.id, held
+        select j.id, j.request_digest into enqueue.id, existing_digest
         from ledger.job j
         where j.org_id = org and j.idempotency_key = key;
         if found then
-            if held <> digest then
+            if existing_digest <> digest then
                 perform ledger.refuse_other_request(
                     enqueue.id, key, enqueue.type, enqueue.queue, enqueue.payload, enqueue.run_at, enqueue.delay_seconds
                 );
@@ -1366,7 +1369,7 @@ declare
     number constant bigint := cardinality(payloads);
     now constant timestamptz := duly.clock();
     due constant timestamptz := now + make_interval(secs => coalesce(delay_seconds, 0));
-    origin constant jsonb := ledger.origin_of(actor, requested_by);
+    origin constant jsonb := ledger.first_event_detail(actor, requested_by);
     ids constant uuid[] := array(select duly.new_id() from generate_series(1, number) order by 1);
     digests bytea[];
     other record;
@@ -1386,7 +1389,8 @@ begin
     if keys is not null then
         digests := array(
             select case when g.key is not null
-                then ledger.digest_of(enqueue_many.type, enqueue_many.queue, g.payload, g.run_at, delay_seconds) end
+                then ledger.request_digest(enqueue_many.type, enqueue_many.queue, g.payload, g.run_at, delay_seconds)
+            end
             from unnest(payloads, keys, run_ats) with ordinality as g (payload, key, run_at, nth)
             order by g.nth
         );
@@ -1425,7 +1429,7 @@ begin
         order by g.nth;
     get diagnostics made = row_count;
     if made <> number then
-        raise exception 'a job of this batch was removed this instant: ask again'
+        raise exception 'a job of this batch was deleted meanwhile; retry'
             using errcode = 'serialization_failure';
     end if;
     select j.id, g.key, g.payload, g.run_at into other
@@ -1448,32 +1452,34 @@ comment on function ledger.enqueue_many(
 
 -- Claim ---------------------------------------------------------------------------------------------------------------
 
-create or replace function ledger.room_for(type text) returns bigint
+create or replace function ledger.remaining_capacity(type text) returns bigint
     language plpgsql
     set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' set enable_seqscan = off set jit = off
     as $$
 declare
-    room bigint;
+    capacity bigint;
 begin
-    -- Locked until the claim commits, in a statement of its own: what is counted afterwards includes what others took.
+    -- Locked until the claim commits, and in a statement of its own: the count below includes what other claims took.
     begin
-        select l.max_running into room
+        select l.max_running into capacity
         from ledger.job_limit l
-        where l.queue = '*' and l.type = room_for.type
+        where l.queue = '*' and l.type = remaining_capacity.type
         for no key update;
     exception when lock_not_available then
         return 0;  -- its holder is slow or gone: the other types must not wait for it
     end;
-    if room is null then
+    if capacity is null then
         return null;
     end if;
     return greatest(
-        room - (select count(*) from ledger.job j where j.type = room_for.type and j.status = 'running'), 0
+        capacity
+            - (select count(*) from ledger.job j where j.type = remaining_capacity.type and j.status = 'running'),
+        0
     );
 end
 $$;
 
-comment on function ledger.room_for(text) is
+comment on function ledger.remaining_capacity(text) is
     'How many more jobs of a type may start; null means any number. The caller locks the limit until its transaction '
     'ends.';
 
@@ -1495,15 +1501,15 @@ create or replace function ledger.claim(
     as $$
 declare
     now constant timestamptz := duly.now();
-    rest bigint := max_jobs;
-    rooms jsonb := '{}';
-    room bigint;
-    took bigint;
-    heads record;
-    spot record;
+    remaining bigint := max_jobs;
+    capacities jsonb := '{}';
+    capacity bigint;
+    claimed bigint;
+    due_groups record;
+    due_group record;
 begin
-    -- One probe per kind and priority, however long the queues are: each finds the head of the next group.
-    with recursive kind as (
+    -- One probe per type and priority, however long the queues are: each finds the head of the next group.
+    with recursive handled as (
         select k.queue, k.type, k.floor_priority, k.floor_run_at, k.floor_id
         from unnest(queues, types, floor_priorities, floor_run_ats, floor_ids)
             as k (queue, type, floor_priority, floor_run_at, floor_id)
@@ -1512,14 +1518,14 @@ begin
             where l.paused_at is not null and l.queue in (k.queue, '*') and l.type in (k.type, '*')
         )
     ),
-    span as (
-        select k.queue, k.type, 2147483647 as above, coalesce(k.floor_priority, -2147483647) as below from kind k
+    priority_range as (
+        select k.queue, k.type, 2147483647 as above, coalesce(k.floor_priority, -2147483647) as below from handled k
         union all
-        select k.queue, k.type, k.floor_priority, -2147483647 from kind k where k.floor_priority is not null
+        select k.queue, k.type, k.floor_priority, -2147483647 from handled k where k.floor_priority is not null
     ),
     head as (
         select s.queue, s.type, s.below, h.priority, h.run_at
-        from span s
+        from priority_range s
         cross join lateral (
             select j.priority, j.run_at
             from ledger.job j
@@ -1543,7 +1549,7 @@ begin
     select
         array_agg(g.queue) as queues, array_agg(g.type) as types, array_agg(g.priority) as priorities,
         array_agg(g.run_at) as run_ats, array_agg(g.floor_run_at) as floor_run_ats, array_agg(g.floor_id) as floor_ids
-    into heads
+    into due_groups
     from (
         select
             h.queue, h.type, h.priority, h.run_at, '-infinity'::timestamptz as floor_run_at,
@@ -1551,7 +1557,7 @@ begin
         from head h
         union all
         select k.queue, k.type, k.floor_priority, h.run_at, k.floor_run_at, k.floor_id
-        from kind k
+        from handled k
         cross join lateral (
             select j.run_at
             from ledger.job j
@@ -1562,26 +1568,29 @@ begin
         ) as h
     ) as g
     where g.run_at <= now;
-    if heads.queues is null then
+    if due_groups.queues is null then
         return;
     end if;
     set local enable_sort = on;  -- no longer than this function lasts, because it sets enable_sort itself
-    for spot in
+    for due_group in
         select g.queue, g.type, g.priority, g.floor_run_at, g.floor_id, l.max_running is not null as limited
         from unnest(
-            heads.queues, heads.types, heads.priorities, heads.run_ats, heads.floor_run_ats, heads.floor_ids
+            due_groups.queues, due_groups.types, due_groups.priorities, due_groups.run_ats,
+            due_groups.floor_run_ats, due_groups.floor_ids
         ) as g (queue, type, priority, run_at, floor_run_at, floor_id)
         left join ledger.job_limit l on l.queue = '*' and l.type = g.type
         order by g.priority desc, g.run_at, g.queue, g.type
     loop
-        room := rest;
-        if spot.limited then
-            if not rooms ? spot.type then
-                rooms := rooms || jsonb_build_object(spot.type, coalesce(ledger.room_for(spot.type), rest));
+        capacity := remaining;
+        if due_group.limited then
+            if not capacities ? due_group.type then
+                capacities := capacities || jsonb_build_object(
+                    due_group.type, coalesce(ledger.remaining_capacity(due_group.type), remaining)
+                );
             end if;
-            room := least(rest, (rooms ->> spot.type)::bigint);
+            capacity := least(remaining, (capacities ->> due_group.type)::bigint);
         end if;
-        continue when room <= 0;
+        continue when capacity <= 0;
         set local enable_sort = off;
         return query
             update ledger.job as t
@@ -1591,18 +1600,20 @@ begin
             where t.id = any (array(
                 select j.id
                 from ledger.job j
-                where j.status = 'queued' and j.queue = spot.queue and j.type = spot.type and j.priority = spot.priority
-                    and (j.run_at, j.id) >= (spot.floor_run_at, spot.floor_id) and j.run_at <= now
+                where j.status = 'queued' and j.queue = due_group.queue and j.type = due_group.type
+                    and j.priority = due_group.priority
+                    and (j.run_at, j.id) >= (due_group.floor_run_at, due_group.floor_id) and j.run_at <= now
                 order by j.run_at, j.id
-                limit room
+                limit capacity
                 for no key update skip locked
             ))
             returning t.*;
-        get diagnostics took = row_count;
-        rest := rest - took;
-        exit when rest <= 0;
-        if spot.limited then
-            rooms := rooms || jsonb_build_object(spot.type, (rooms ->> spot.type)::bigint - took);
+        get diagnostics claimed = row_count;
+        remaining := remaining - claimed;
+        exit when remaining <= 0;
+        if due_group.limited then
+            capacities := capacities
+                || jsonb_build_object(due_group.type, (capacities ->> due_group.type)::bigint - claimed);
         end if;
     end loop;
 end
@@ -1708,7 +1719,7 @@ create or replace function ledger.complete(key uuid, owner text, result jsonb, w
     language plpgsql set search_path = pg_catalog, pg_temp
     as $$
 declare
-    stepped_down_to constant text := current_setting('role');
+    caller_role constant text := current_setting('role');
     is_done boolean;
 begin
     -- Acts as the worker's role, which only a login that was granted it can: a handler's, not the API's.
@@ -1717,7 +1728,7 @@ begin
         array[complete.key], array[complete.owner],
         case when complete.result is not null then array[complete.result] end
     ));
-    perform set_config('role', stepped_down_to, true);
+    perform set_config('role', caller_role, true);
     return is_done;
 end
 $$;
@@ -1725,7 +1736,7 @@ $$;
 comment on function ledger.complete(uuid, text, jsonb, text) is
     'In the transaction of fence(): settle the job as succeeded, acting as the worker; the role is restored after it.';
 
--- Looking -------------------------------------------------------------------------------------------------------------
+-- Explain -------------------------------------------------------------------------------------------------------------
 
 create or replace function ledger.is_locked(org uuid, job uuid) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -1738,7 +1749,7 @@ end
 $$;
 
 comment on function ledger.is_locked(uuid, uuid) is
-    'Has another transaction locked this job, so that claims pass over it? Only trying to lock it as they do tells.';
+    'Whether another transaction has locked this job, so that claims skip it: tries to lock it as they do.';
 
 create or replace function ledger.find_next(queues text[], types text[]) returns uuid
     language plpgsql set search_path = pg_catalog, pg_temp
@@ -1755,7 +1766,7 @@ end
 $$;
 
 comment on function ledger.find_next(text[], text[]) is
-    'Which job would a claim of these kinds with one free slot take this instant? It stays where it is.';
+    'The id of the job that a claim of these queues and types with one free slot would return now; claims nothing.';
 
 -- Cancelling ----------------------------------------------------------------------------------------------------------
 
@@ -1763,7 +1774,7 @@ create or replace function ledger.release_key(org uuid, job uuid, actor text def
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    is_status ledger.job_status;
+    new_status ledger.job_status;
 begin
     perform ledger.require_tenant(org);
     update ledger.job as t
@@ -1773,8 +1784,8 @@ begin
         ))
     where t.org_id = release_key.org and t.id = release_key.job
         and t.status = 'canceled' and t.idempotency_key is not null
-    returning t.status into is_status;
-    return is_status;
+    returning t.status into new_status;
+    return new_status;
 end
 $$;
 
@@ -1787,7 +1798,7 @@ create or replace function ledger.cancel(
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    is_status ledger.job_status;
+    new_status ledger.job_status;
 begin
     perform ledger.require_tenant(org);
     update ledger.job as t
@@ -1798,11 +1809,11 @@ begin
         event_detail = jsonb_strip_nulls(jsonb_build_object('actor', cancel.actor, 'reason', 'cancel_requested'))
     where t.org_id = cancel.org and t.id = cancel.job
         and (t.status = 'queued' or (t.status = 'running' and (cancel.now or not cancel.release_key)))
-    returning t.status into is_status;
+    returning t.status into new_status;
     if cancel.release_key then
-        is_status := coalesce(ledger.release_key(org, job, actor), is_status);
+        new_status := coalesce(ledger.release_key(org, job, actor), new_status);
     end if;
-    return is_status;
+    return new_status;
 end
 $$;
 
@@ -1810,28 +1821,28 @@ comment on function ledger.cancel(uuid, uuid, text, boolean, boolean) is
     'Cancel a queued job; request a running one to stop, or cancel it at once if now; release the key of a canceled '
     'one if wanted. Returns the status afterwards; null if nothing was changed.';
 
--- Dead letters again --------------------------------------------------------------------------------------------------
+-- Redrive dead letters ------------------------------------------------------------------------------------------------
 
-create or replace function ledger.retry(org uuid, job uuid, actor text default null) returns ledger.job_status
+create or replace function ledger.redrive(org uuid, job uuid, actor text default null) returns ledger.job_status
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    is_status ledger.job_status;
+    new_status ledger.job_status;
 begin
     perform ledger.require_tenant(org);
     update ledger.job as t
     set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
-        event_detail = jsonb_strip_nulls(jsonb_build_object('actor', retry.actor, 'reason', 'redriven'))
-    where t.org_id = retry.org and t.id = retry.job and t.status = 'dead_letter'
-    returning t.status into is_status;
-    return is_status;
+        event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
+    where t.org_id = redrive.org and t.id = redrive.job and t.status = 'dead_letter'
+    returning t.status into new_status;
+    return new_status;
 end
 $$;
 
-comment on function ledger.retry(uuid, uuid, text) is
-    'Queue a dead letter again with no starts counted, and log the actor. Null if it was not one.';
+comment on function ledger.redrive(uuid, uuid, text) is
+    'Put a dead letter back in the queue with its starts reset, and log the actor; null if the job is none.';
 
-create or replace function ledger.redrive(
+create or replace function ledger.redrive_many(
     org uuid,
     max_jobs bigint,
     actor text default null,
@@ -1848,32 +1859,32 @@ begin
     return query
         update ledger.job as t
         set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
-            event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
-        where t.org_id = redrive.org and t.id = any (array(
+            event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive_many.actor, 'reason', 'redriven'))
+        where t.org_id = redrive_many.org and t.id = any (array(
             select d.id
             from ledger.job d
-            where d.org_id = redrive.org and d.status = 'dead_letter'
-                and (redrive.type is null or d.type = redrive.type)
-                and (redrive.queue is null or d.queue = redrive.queue)
-                and (redrive.code is null or d.last_error_code = redrive.code)
-                and (redrive.finished_from is null or d.finished_at >= redrive.finished_from)
-                and (redrive.finished_before is null or d.finished_at < redrive.finished_before)
+            where d.org_id = redrive_many.org and d.status = 'dead_letter'
+                and (redrive_many.type is null or d.type = redrive_many.type)
+                and (redrive_many.queue is null or d.queue = redrive_many.queue)
+                and (redrive_many.code is null or d.last_error_code = redrive_many.code)
+                and (redrive_many.finished_from is null or d.finished_at >= redrive_many.finished_from)
+                and (redrive_many.finished_before is null or d.finished_at < redrive_many.finished_before)
             order by d.created_at, d.id
-            limit redrive.max_jobs
+            limit redrive_many.max_jobs
             for no key update skip locked
         ))
         returning t.id;
 end
 $$;
 
-comment on function ledger.redrive(uuid, bigint, text, text, text, text, timestamptz, timestamptz) is
-    'Queue matching dead letters again, at most max_jobs, the oldest first; locked ones are skipped.';
+comment on function ledger.redrive_many(uuid, bigint, text, text, text, text, timestamptz, timestamptz) is
+    'Put matching dead letters back in the queue, at most max_jobs, the oldest first; locked ones are skipped.';
 
 -- Retention and erasure -----------------------------------------------------------------------------------------------
 -- The only ways a job and its log are deleted. Who may do so is decided by EXECUTE; the flag that they set while they
 -- run keeps everything else from deleting by mistake.
 
-create or replace function ledger.retain(max_jobs bigint, out jobs bigint)
+create or replace function ledger.purge(max_jobs bigint, out jobs bigint)
     -- The events of a job are found by its key, also by a plan made when there were few: the cascade is planned in
     -- here.
     language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
@@ -1898,7 +1909,7 @@ begin
 end
 $$;
 
-comment on function ledger.retain(bigint) is
+comment on function ledger.purge(bigint) is
     'Remove finished jobs whose retain_until is past, at most max_jobs, the oldest first, with their events; return '
     'how many.';
 
@@ -1929,9 +1940,8 @@ comment on function ledger.erase(uuid, uuid, text, text) is
     'Remove one finished job with its events early; duly.transition records the actor, and nothing of its contents. '
     'Returns the status it had; null if there is no such job, or it has not finished.';
 
--- Whose jobs these are ------------------------------------------------------------------------------------------------
--- The tenant is set for a transaction: set_config('app.current_org_id', ..., true). Without one there is nothing to
--- see.
+-- Row level security --------------------------------------------------------------------------------------------------
+-- The tenant is set for a transaction: set_config('app.current_org_id', ..., true). Without one no row is visible.
 
 alter table ledger.job enable row level security;
 
@@ -1998,7 +2008,7 @@ begin
             raise exception '% cannot begin as %', 'job', new."status" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."id" is distinct from old."id" then
         raise exception 'the key of % % cannot change', 'job', old."id" using errcode = 'DU001';
     elsif new."status" is not distinct from old."status" and not (
@@ -2007,7 +2017,7 @@ begin
             and new.cancel_requested_at is not null) or new.idempotency_key is distinct from old.idempotency_key)
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
         new.event_detail := null;
         new.updated_at := duly.clock();
     elsif new."status" is distinct from old."status" and not (case old."status"::text
@@ -2021,7 +2031,7 @@ begin
             old."status", new."status" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."status"::text;
+        new.transition_from := old."status"::text;
         if new.idempotency_key is distinct from old.idempotency_key
             and (new.idempotency_key is not null or new.status <> 'canceled')
         then
@@ -2115,24 +2125,24 @@ create or replace function "ledger"."job_timeline"() returns trigger
 begin
     insert into ledger.job_event (id, job_id, org_id, seq, ts, prev_status, next_status, detail_json)
     select
-        ledger.event_id("id", revision), "id", org_id, revision, duly.clock(), moved_from, "status"::text, case
+        ledger.event_id("id", revision), "id", org_id, revision, duly.clock(), transition_from, "status"::text, case
             when event_detail is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start',
-            starts) when moved_from = 'running' and status <> 'running' and num_nonnulls(stage,
+            starts) when transition_from = 'running' and status <> 'running' and num_nonnulls(stage,
             progress) > 0 then coalesce(event_detail,
             jsonb_build_object()) || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress))
             else event_detail end
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
 create or replace trigger "job_timeline_insert" after insert on "ledger"."job"
-    referencing new table as moved
+    referencing new table as new_rows
     for each statement execute function "ledger"."job_timeline"();
 
 create or replace trigger "job_timeline_update" after update on "ledger"."job"
-    referencing new table as moved
+    referencing new table as new_rows
     for each statement execute function "ledger"."job_timeline"();
 
 -- Before the grants of a branch: takes from PUBLIC and from duly's own roles what they may do with its objects, so that
@@ -2221,13 +2231,13 @@ grant insert on duly.outbox to "duly_worker", "duly_api";
 
 grant update on duly.outbox to "duly_worker";
 
-grant execute on function duly.retain(interval, bigint) to "duly_worker";
+grant execute on function duly.purge_messages(interval, bigint) to "duly_worker";
 
 grant execute on function duly.is_locked(uuid), duly.find_next_message() to "duly_worker", "duly_api";
 
 grant execute on function duly.resend(uuid), duly.resolve(uuid, boolean) to "duly_api";
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Privileges ----------------------------------------------------------------------------------------------------------
 
 grant usage on schema ledger to "duly_worker", "duly_api", "duly_readonly";
 
@@ -2242,7 +2252,7 @@ grant update (
     progress, progressed_at, last_error_code, last_error_message, event_detail
 ) on ledger.job to "duly_worker";
 
-grant execute on function ledger.digest_of(text, text, jsonb, timestamptz, double precision)
+grant execute on function ledger.request_digest(text, text, jsonb, timestamptz, double precision)
     to "duly_worker", "duly_api", "duly_readonly";
 
 grant execute on function ledger.refuse_other_tenant(uuid), ledger.wake() to "duly_worker", "duly_api";
@@ -2258,19 +2268,19 @@ grant execute on function ledger.enqueue_many(
 ) to "duly_worker", "duly_api";
 
 grant execute on function ledger.complete(uuid, text, jsonb, text), ledger.cancel(uuid, uuid, text, boolean, boolean),
-    ledger.release_key(uuid, uuid, text), ledger.retry(uuid, uuid, text), ledger.is_locked(uuid, uuid),
+    ledger.release_key(uuid, uuid, text), ledger.redrive(uuid, uuid, text), ledger.is_locked(uuid, uuid),
     ledger.find_next(text[], text[]),
-    ledger.redrive(uuid, bigint, text, text, text, text, timestamptz, timestamptz) to "duly_worker", "duly_api";
+    ledger.redrive_many(uuid, bigint, text, text, text, text, timestamptz, timestamptz) to "duly_worker", "duly_api";
 
-grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.fence(uuid, text, text), ledger.room_for(text),
-    ledger.mark_expired(uuid[], bigint), ledger.retain(bigint),
+grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.fence(uuid, text, text),
+    ledger.remaining_capacity(text), ledger.mark_expired(uuid[], bigint), ledger.purge(bigint),
     ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[])
     to "duly_worker";
 
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'engine', applied.object, applied.sha256
-from unnest( E'{"function duly.clock","function duly.now","function duly.new_id","function duly.is_time_zone","function duly.touch","function duly.refuse_change","function duly.this_window","function duly.wake","function duly.wake_workers","function duly.protect","trigger users_touch on \\"user\\".users","trigger webhooks_touch on \\"user\\".webhooks","trigger apprise_addresses_touch on \\"user\\".apprise_addresses","function \\"user\\".after_quiet","function \\"user\\".meet_telegram","function \\"user\\".link_telegram","trigger transition_is_append_only on duly.transition","trigger transition_is_not_emptied on duly.transition","function duly.stamp_sent_message","trigger outbox_stamp_sent on duly.outbox","trigger outbox_wake on duly.outbox","function duly.is_finished","function duly.retain","function duly.resend","function duly.resolve","function duly.is_locked","function duly.find_next_message","function \\"duly\\".\\"outbox_guard\\"","trigger \\"outbox_guard\\" on \\"duly\\".\\"outbox\\"","function \\"duly\\".\\"outbox_timeline\\"","trigger \\"outbox_timeline_insert\\" on \\"duly\\".\\"outbox\\"","trigger \\"outbox_timeline_update\\" on \\"duly\\".\\"outbox\\"","trigger is_append_only on ledger.job_event","trigger is_not_emptied on ledger.job_event","function ledger.event_id","function ledger.refuse_other_tenant","function ledger.require_tenant","function ledger.origin_of","function ledger.digest_of","function ledger.refuse_other_request","function ledger.enqueue","function ledger.wake","function ledger.enqueue_many","function ledger.room_for","function ledger.claim","function ledger.done","function ledger.mark_expired","function ledger.fence","function ledger.complete","function ledger.is_locked","function ledger.find_next","function ledger.release_key","function ledger.cancel","function ledger.retry","function ledger.redrive","function ledger.retain","function ledger.erase","table ledger.job","table ledger.job_event","policy job_of_tenant on ledger.job","policy job_event_of_tenant on ledger.job_event","policy job_of_any_tenant on ledger.job","policy job_event_of_any_tenant on ledger.job_event","block supabase","function \\"ledger\\".\\"job_guard\\"","trigger \\"job_guard\\" on \\"ledger\\".\\"job\\"","function \\"ledger\\".\\"job_timeline\\"","trigger \\"job_timeline_insert\\" on \\"ledger\\".\\"job\\"","trigger \\"job_timeline_update\\" on \\"ledger\\".\\"job\\"","grants"}'::text[], '{"ca658f40d7c629eb967c4a69a3f0bdd9260a67ea0eb993f8dfca7782418630c4","0d99c6727a0f93b61afd33ef4df4945d96f505591b277825efdae40d8ee1cf43","df904782e54579b6596fa1783ecf81f784577068fa878439e01a441e7f5338af","f7455ee68859eaf6d8df1edc2caae5d0b1df40952715fa917c7dcdd30f6a565a","905fa4ec7e8071b3cb4dbd52ba7479c98d996b446a65290aec43882781c4a7bc","d324f82b2f339d2e4c971dfc6dc7a5abdc4d34d015a2b7145e84553f1002be3c","bdc907d6f28a0bb0f66015956c7c2314c93100d4c8087b0ec565bb40c0eaef94","4c908c9721e7bb10a61435fb266b297c975aff1547487d38d1c910b235d73161","b7d4e6a6088b84ae49e1fb4e1d108cb1310ad769eff82cbe6393406b16dc9e9e","3c7137c057a36bf16bb271f3035a36964520c35a31bb5fcb17e32fb04b5b77ae","8228365a23b7655c8d55bb31ae4deeea28ddb195e99fd85a1ca0deef4cf15b1e","de6bed0ba4265d47bedf490907eb9dad814cb1c0c37389d70694d5a780386cf5","78113e1939f42cfdbbb6f3ec70e5fdecf93751612b6adb7addfbdd16c0437b67","b829ee49ae74733cab51420e58159a31e5ff95c051b95ae8e0873c399bcc9401","9d9a368e05cd00107b0932c20f6ec49c9e13d0f19a5fee70b5d92988bf31d5d9","61502cf92645dbbb0f36dd2cc5a6de9d0d9b3ba673732179952f4ff02cebb262","9fe3d4f5331010bdd69bb16ea9bc0b22ee59a7a2a1a9af943afd00ea98650429","e3617560d1725b3823f298f4fa7ca129dccc8c8a580f593698234b23c7c1d3b8","f9bbce31252eb03fdea5d95aa4a7228290f94304170e2208fa00444ec2742e0b","770ff49528734f67a4db509f4723d808f5e8ba4aa48679f762e27a697f9d9907","b26806285137ef6ad679acbed3f4c45dea7929eef81b7e6724b1ccca1fcc6a50","624578649c808dc5854273b0b8cd8afb7e325160365ec3613c8ec59bef927ab7","a7b476df7cb29a84a3fab302b0e7ed7e9997822e360559f6fc9522357283e191","c73a9a2ca4f7b9ad9177ba58c79a969b66f1dd5f2fb31c6dbf492923cb5206f3","3ed846b5a4952320647b3a22a04fe4613ccd5a8f529cf87374a50c99532073df","827d23fda9e632debffb5b23d77d346a638003580f1d4ad3cc05ff5f875029da","135704a77c87ca48026a676ac953d725a603a9f9168d516cd3aee51a66fb2fae","8b085ada11c4c0e61c4f5d3d76338bc4dfd42971c77becb5e720f8f8b9aa784d","b42a9bb254f37dd7d0e67d6da4bc87daadf27b71553eb6dbe743206048b933bb","2d366625b0c687a7c5fb33dbe714704f64c95397cb17052fce9999213a79ad70","ea06a9d87ad6a27c35a7ad248be5f53f3726459231548cd8fbce29b207a7567b","8f8a95afeb068539f082583dff085611299b713a28f6ac0e6479a400779b2f42","d0923b57138819b6db43211454d28336f7b697446a84862bf94780967cec69db","6a612b0178ed114bca73aa175171630e11375a1030b2ddc19ff02ddd74a0b776","0d0780cf6ae8c2e3a0d021a8a1fc486a47a1ca509ea230ad5ac052991a672b17","3cd6b7f35072713164b1d8d929393be969af45cfc65a438ffefbf0eae468465c","7fba35c8ebb1dd0d28b0a8bb69074b4d884ac95c791135a241979c4d9bf604ad","2550067743d043b17447babd1f3fc2c2a1c6d4c687d3c722e3c15bca2e1145d5","d6d94bf5f391fe61ebbd1c47f0433404873e17459c41bdbd4d87caa4bf12a1f3","033bcd91c24ba5d3fc9849cd3ded5dc338bba3c8271b3f04b860b19edab9249c","e7a7b6f4514fbe9c8be256cbdf072875fedc503ff26c9561f28e6f14107db31f","7ebaf51d4d5b03dcac0c6235d0ba127132c12b26b9e4a705a5c729ac51081a97","f5d41dc6599307ee891a249f6c89b517a48ecc3915c480516018a68a2745849e","f1ad02f6dcefd816bf3f9e3f49e987167fb0298d0206a8415482ab52ee279162","6f586fde58769f7fc256752062f0faebf939d6add9ceecaae091727e411c4362","f7aeee5ea66e39e7178b78ff71910f4e10d20bae06a3a877f32133a7496829d8","5c4ed38816857d44dea82cbe05196f7282e900616f0c5a57146ef42fe3532263","d4a8fb2fbe0c6f6e05b6ca70a5a74c9477c0f7a90c7f68d63105533146a584f8","4ec342083813615fec3860289cbc639fcd780880755bd1cf79f21fb695674f42","9c73e66e67e1f62ae6cab8ddff9dd5958be68a2aa06f01a18b4e8009a2adf966","c9bcc980fde6e0267853f108eb77601e1ffd9f025cf7f154c29f516adb7f2fff","366fc59dbfc82c70a1317b99ada9d454a8f0d4f2506e1fe8b05799ca4b414eba","f14fdafed9c0508e882c75f4b4110f75b4964734157b56001044017bacd82e2e","d5722be436aa34cae5ceac372f3bbad99f5244d33f073554638bc49cc9d6a09f","97171e7dc5779b629e6d82a0c268aeb562fdab1808d1bb25c2088195301b70c9","4bdb1d2b206b63da1eef488eaae58cce8fa0e8ea0e8b26e5dfb6c84207e60477","1fb39e8a8f88a279501bc24145f9ef04c51aefa572abcfddd5a80c48f2cf72ed","de1e67a0ecad8b7c1e3479e46a6e467f47d844e8bf07573fc75b94c9572b1ef6","a2842efca38bf3eba7ff104b4d2fad5d428bae37c938db3d18857e2d19303458","c0422c7c75e32e6d3c17043e55b383ade2843aad1bec04e7609264ed1d980486","395ecb28fb24d9f3760fb8abc18815f43e9ef19b996ed2c2268beb6f0def1841","7cc4595a15170d19eabf3f8f87a1b5af79f0858266142ddb47213a71311a2503","a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04","8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475","9262eef8376fe7632dce79bf564500e401456421783a973c8b6d9a5a82e4bba8","583fe464ad5356991ce4e6cd4688546a05b9c0dd20f55de4dca9ee692e330ca8","325a16603bcf5145934b8b927c70f57c7f38bfaa89771f33cbf3d67f7c13b5e4","101689272a38582a2b575bced8398a4a7d5cded886f59e7b9da2fa0c2d531d5a","e5712b60acba586cf4d1e0bfa55c6250fa6f5d04824d5f4f66c62e05e8a7d80f","370964f63db874b30b6fca08f473003222591ad93120ce49ef3d94fbbbde6af0"}'::text[]) as applied (object, sha256)
+from unnest( E'{"function duly.clock","function duly.now","function duly.new_id","function duly.is_time_zone","function duly.touch","function duly.refuse_change","function duly.this_window","function duly.wake","function duly.wake_workers","function duly.protect","trigger users_touch on \\"user\\".users","trigger webhooks_touch on \\"user\\".webhooks","trigger apprise_addresses_touch on \\"user\\".apprise_addresses","function \\"user\\".after_quiet","function \\"user\\".meet_telegram","function \\"user\\".link_telegram","trigger transition_is_append_only on duly.transition","trigger transition_is_not_emptied on duly.transition","function duly.stamp_sent_message","trigger outbox_stamp_sent on duly.outbox","trigger outbox_wake on duly.outbox","function duly.is_finished","function duly.purge_messages","function duly.resend","function duly.resolve","function duly.is_locked","function duly.find_next_message","function \\"duly\\".\\"outbox_guard\\"","trigger \\"outbox_guard\\" on \\"duly\\".\\"outbox\\"","function \\"duly\\".\\"outbox_timeline\\"","trigger \\"outbox_timeline_insert\\" on \\"duly\\".\\"outbox\\"","trigger \\"outbox_timeline_update\\" on \\"duly\\".\\"outbox\\"","trigger is_append_only on ledger.job_event","trigger is_not_emptied on ledger.job_event","function ledger.event_id","function ledger.refuse_other_tenant","function ledger.require_tenant","function ledger.first_event_detail","function ledger.request_digest","function ledger.refuse_other_request","function ledger.enqueue","function ledger.wake","function ledger.enqueue_many","function ledger.remaining_capacity","function ledger.claim","function ledger.done","function ledger.mark_expired","function ledger.fence","function ledger.complete","function ledger.is_locked","function ledger.find_next","function ledger.release_key","function ledger.cancel","function ledger.redrive","function ledger.redrive_many","function ledger.purge","function ledger.erase","table ledger.job","table ledger.job_event","policy job_of_tenant on ledger.job","policy job_event_of_tenant on ledger.job_event","policy job_of_any_tenant on ledger.job","policy job_event_of_any_tenant on ledger.job_event","block supabase","function \\"ledger\\".\\"job_guard\\"","trigger \\"job_guard\\" on \\"ledger\\".\\"job\\"","function \\"ledger\\".\\"job_timeline\\"","trigger \\"job_timeline_insert\\" on \\"ledger\\".\\"job\\"","trigger \\"job_timeline_update\\" on \\"ledger\\".\\"job\\"","grants"}'::text[], '{"ca658f40d7c629eb967c4a69a3f0bdd9260a67ea0eb993f8dfca7782418630c4","0d99c6727a0f93b61afd33ef4df4945d96f505591b277825efdae40d8ee1cf43","df904782e54579b6596fa1783ecf81f784577068fa878439e01a441e7f5338af","f7455ee68859eaf6d8df1edc2caae5d0b1df40952715fa917c7dcdd30f6a565a","905fa4ec7e8071b3cb4dbd52ba7479c98d996b446a65290aec43882781c4a7bc","d324f82b2f339d2e4c971dfc6dc7a5abdc4d34d015a2b7145e84553f1002be3c","bdc907d6f28a0bb0f66015956c7c2314c93100d4c8087b0ec565bb40c0eaef94","4c908c9721e7bb10a61435fb266b297c975aff1547487d38d1c910b235d73161","b7d4e6a6088b84ae49e1fb4e1d108cb1310ad769eff82cbe6393406b16dc9e9e","3c7137c057a36bf16bb271f3035a36964520c35a31bb5fcb17e32fb04b5b77ae","8228365a23b7655c8d55bb31ae4deeea28ddb195e99fd85a1ca0deef4cf15b1e","de6bed0ba4265d47bedf490907eb9dad814cb1c0c37389d70694d5a780386cf5","78113e1939f42cfdbbb6f3ec70e5fdecf93751612b6adb7addfbdd16c0437b67","b829ee49ae74733cab51420e58159a31e5ff95c051b95ae8e0873c399bcc9401","9d9a368e05cd00107b0932c20f6ec49c9e13d0f19a5fee70b5d92988bf31d5d9","61502cf92645dbbb0f36dd2cc5a6de9d0d9b3ba673732179952f4ff02cebb262","9fe3d4f5331010bdd69bb16ea9bc0b22ee59a7a2a1a9af943afd00ea98650429","e3617560d1725b3823f298f4fa7ca129dccc8c8a580f593698234b23c7c1d3b8","f9bbce31252eb03fdea5d95aa4a7228290f94304170e2208fa00444ec2742e0b","770ff49528734f67a4db509f4723d808f5e8ba4aa48679f762e27a697f9d9907","b26806285137ef6ad679acbed3f4c45dea7929eef81b7e6724b1ccca1fcc6a50","624578649c808dc5854273b0b8cd8afb7e325160365ec3613c8ec59bef927ab7","018ea8d1e0f8780fc8faca065b8f3c4b20d87d2003c10aa72f0fc0572d8843de","c73a9a2ca4f7b9ad9177ba58c79a969b66f1dd5f2fb31c6dbf492923cb5206f3","3ed846b5a4952320647b3a22a04fe4613ccd5a8f529cf87374a50c99532073df","827d23fda9e632debffb5b23d77d346a638003580f1d4ad3cc05ff5f875029da","135704a77c87ca48026a676ac953d725a603a9f9168d516cd3aee51a66fb2fae","614aa884e6a8dbdce5546372aa3e64c2f54abb665f1192bff4fa49adee72f33f","b42a9bb254f37dd7d0e67d6da4bc87daadf27b71553eb6dbe743206048b933bb","6e3137841a8d6b229d328fd0666a7bf81be877c2c072c22f587ef0e28f22948e","9d693ec3fe012efc41c7d84f924e97d685714b9249a9e4560c3f2baa7cbcfa7b","c1c2795825852b25d38e139d4ea62375e56737994ea9ce54a8d60404e6adb7b1","d0923b57138819b6db43211454d28336f7b697446a84862bf94780967cec69db","6a612b0178ed114bca73aa175171630e11375a1030b2ddc19ff02ddd74a0b776","0d0780cf6ae8c2e3a0d021a8a1fc486a47a1ca509ea230ad5ac052991a672b17","3cd6b7f35072713164b1d8d929393be969af45cfc65a438ffefbf0eae468465c","7fba35c8ebb1dd0d28b0a8bb69074b4d884ac95c791135a241979c4d9bf604ad","6bb86f9500644daaadaf31b7bbd93772d2178b36127a5c018412891848b1b047","8547851a2a85d95d0290999e3ec65ed0b229c74067e7f2429a757273a8f7aef5","12e68de56553849076cdb5369ac1437e32c3160f00dec6b12dd63c2bf295ca82","b8d771196977950dccf80fb699e23370e029dffaa23d434d4e1a5a55c2922b48","7ebaf51d4d5b03dcac0c6235d0ba127132c12b26b9e4a705a5c729ac51081a97","d689cfb5c46432f6bc4cbfb450767dcf970667d6c6e3a157c3adc7d4ce01e0d1","fe39a2947c093c919982e030a9a84e0a0a079ee20252f865ed8d151ecb4eae7b","3c0f20c3f9aa1435fe172f6bee6c9cb624fee43c13b9e55b4092ef38f7519c8d","f7aeee5ea66e39e7178b78ff71910f4e10d20bae06a3a877f32133a7496829d8","5c4ed38816857d44dea82cbe05196f7282e900616f0c5a57146ef42fe3532263","d4a8fb2fbe0c6f6e05b6ca70a5a74c9477c0f7a90c7f68d63105533146a584f8","1e97c6b66bb852d05b2968dfff53c2ff039e6d04c593eef9f818fbb8ed5d95c0","157a0c6b8e244534d15b7996910fc175ae3d1b11bc5c6866f40afa27e06e7d02","e5e9527f6a8bcceff07c0a4710924e7f9aaf10b5c90f6e35c8b3ab39e182cf49","38a04f8aa84dd9984a6442255a7b2287091a90072fb0e57d6621848825c367ec","68c0495edf2931fca4459b9fcbab3727387b8394c8e29cfc04e3756cf4adc9ec","09b66a3a306792c826b69e647e218285429643f5fde5ce6e7a2428479713dadb","4e4fdab364f78e26df4a8b1c58f950ae9216ae4c6a03d16eba1179dae8463e12","eb55fad301c9e298da87e7cd67e1c4115c651bd5dd7e2b2c3ca0f1454020a1be","1fb39e8a8f88a279501bc24145f9ef04c51aefa572abcfddd5a80c48f2cf72ed","de1e67a0ecad8b7c1e3479e46a6e467f47d844e8bf07573fc75b94c9572b1ef6","a2842efca38bf3eba7ff104b4d2fad5d428bae37c938db3d18857e2d19303458","c0422c7c75e32e6d3c17043e55b383ade2843aad1bec04e7609264ed1d980486","395ecb28fb24d9f3760fb8abc18815f43e9ef19b996ed2c2268beb6f0def1841","7cc4595a15170d19eabf3f8f87a1b5af79f0858266142ddb47213a71311a2503","a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04","8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475","8b33c9dd39789c85f1608bd6e9ce9e42b521b1934b674da9f912d3505a9d7c6c","583fe464ad5356991ce4e6cd4688546a05b9c0dd20f55de4dca9ee692e330ca8","c7b0db01358c74d50cf223e2c6332ad50016cc524c921db04c6f1cf347d2feaf","6e059f6440944d04beca0b6a0ba3cbd9ffee29068d1ac8133cc3136bb6d3c7fe","16a7ecc469478ff7ca4d30cbd4aa82666c6e9f8681faf77170c92605b7f95d45","578ef347934df2c447252b0fad90429c46d35d5b176952e32a1d4daef3e7c57d"}'::text[]) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 -- What the engine writes once, when its functions and guards are there.

@@ -30,8 +30,8 @@ def check_workers(context: CheckContext) -> Sequence[Note]:
     workers = list_workers(context)
     alive = [worker for worker in workers if worker["unseen_seconds"] <= limits.worker_seconds]
     vanished = [worker for worker in workers if worker["unseen_seconds"] > limits.worker_seconds]
-    kinds = ", ".join(sorted({kind for worker in alive for kind in worker["kinds"]})) or "none"
-    found = f"{len(alive)} alive with {sum(sum(worker['slots'].values()) for worker in alive)} slots, for: {kinds}"
+    types = ", ".join(sorted({name for worker in alive for name in worker["work_types"]})) or "none"
+    found = f"{len(alive)} alive with {sum(sum(worker['slots'].values()) for worker in alive)} slots, for: {types}"
     notes = [ok(found)] if alive else [warn("none alive: no work is done", "start one: duly worker")]
     if vanished:
         names = ", ".join(

@@ -61,7 +61,7 @@ from ledger.job as j
 where j.status = 'running' and j.lease_expires_at < duly.now() - interval '15 minutes' and exists (
     select
     from duly.workers as w
-    where 'ledger' = any (w.kinds) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
+    where 'ledger' = any (w.work_types) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
         and w.seen_at > duly.now() - interval '1 minute'
 )
 order by j.id
@@ -69,8 +69,8 @@ limit %(limit)s;
 
 -- name: job_events_are_legal
 -- Every event is an edge of the state machine; progress, a request to cancel and the release of a key keep the state.
-select format('job %%s: event %%s goes from %%s to %%s', e.job_id, e.seq, coalesce(e.prev_status, 'nothing'), e.next_status)
-    as offender
+select format('job %%s: event %%s goes from %%s to %%s', e.job_id, e.seq, coalesce(e.prev_status, 'nothing'),
+    e.next_status) as offender
 from ledger.job_event as e
 where (coalesce(e.prev_status, ''), e.next_status) not in (
     select d.before, d.after
@@ -216,8 +216,9 @@ from (
     select format('job %%s of org %%s: its key %%s stands for another request', j.id, j.org_id, j.idempotency_key) as offender
     from ledger.job as j
     where j.idempotency_key is not null and j.run_at = j.created_at and j.request_digest not in (
-        ledger.digest_of(j.type, j.queue, j.payload, null, null), ledger.digest_of(j.type, j.queue, j.payload, null, 0),
-        ledger.digest_of(j.type, j.queue, j.payload, j.run_at, null)
+        ledger.request_digest(j.type, j.queue, j.payload, null, null),
+        ledger.request_digest(j.type, j.queue, j.payload, null, 0),
+        ledger.request_digest(j.type, j.queue, j.payload, j.run_at, null)
     )
     offset 0
 ) as found

@@ -91,7 +91,7 @@ class JobWork(Work):
         self.loop: asyncio.AbstractEventLoop | None = None
 
     @property
-    def registered_types(self) -> Sequence[str]:
+    def registered_work_types(self) -> Sequence[str]:
         """The work type, and each job type in a queue that has a handler."""
         return [self.name, *(f"{self.name}:{job_type.queue}/{job_type.type}" for job_type in self.handlers)]
 

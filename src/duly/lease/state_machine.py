@@ -14,7 +14,7 @@ from psycopg import sql
 
 from duly.db.queries import parse_queries
 
-ILLEGAL_MOVE = "DU001"  # the SQLSTATE of a refused transition
+ILLEGAL_TRANSITION = "DU001"  # the SQLSTATE of a refused transition
 WIDTH = 120  # of a line
 # A line may break before a condition and after a comma, but not in a literal or between two bounds.
 BREAK = re.compile(r"'[^']*'|between \S+ and|(?P<at> (?=(?:and|or|when|else)\b)|(?<=,) )")
@@ -40,7 +40,7 @@ TRANSITION = TransitionLog(
         "key": "{key}::text",
         "seq": "revision",
         "ts": "duly.clock()",
-        "prev_status": "moved_from",
+        "prev_status": "transition_from",
         "next_status": "{state}::text",
         "actor": "{actor}",
         "detail_json": "{detail}",
@@ -58,17 +58,17 @@ class StateMachine:
     initial: tuple[str, ...]
     edges: Mapping[str, tuple[str, ...]]
     key: str = "id"
-    held: str | None = None  # in this state a change of `owner` counts as a transition
+    leased_state: str | None = None  # in this state a change of `owner` counts as a transition
     owner: str | None = None
-    fixed: tuple[str, ...] = ()  # columns that cannot change after the insert
-    moved: str | None = None  # SQL over old and new: further changes that count as a transition
+    immutable: tuple[str, ...] = ()  # columns that cannot change after the insert
+    transition_if: str | None = None  # SQL over old and new: further changes that count as a transition
     actor: str = "null::text"  # SQL over the new row: who made the transition
     detail: str = "null::jsonb"  # SQL over the new row: details for the log
     log: TransitionLog = TRANSITION
     rules: Mapping[str, str] = field(default_factory=dict[str, str])  # by name, SQL over new that must not be false
     at_insert: tuple[str, ...] = ()  # further PL/pgSQL statements of the guard: at an insert,
-    at_stay: tuple[str, ...] = ()  # at an update without a transition,
-    at_move: tuple[str, ...] = ()  # and at a transition
+    at_other_update: tuple[str, ...] = ()  # at an update without a transition,
+    at_transition: tuple[str, ...] = ()  # and at a transition
 
     def states(self) -> tuple[str, ...]:
         """Return every state, in the order of declaration."""
@@ -113,13 +113,13 @@ def template_values(machine: StateMachine) -> Iterator[tuple[str, sql.Composable
             for before, after in machine.edges.items()
         ),
     )
-    moves = [move.as_string(None) for move in render_moves(machine)]
-    yield "moved", wrap(" or ".join(moves) or "false", indent=8)
+    conditions = [each.as_string(None) for each in render_transition_conditions(machine)]
+    yield "is_transition", wrap(" or ".join(conditions) or "false", indent=8)
     yield "declare", sql.SQL("\ndeclare\n    broken_rule text;" if machine.rules else "")
-    yield "fixed", render_fixed(machine)
+    yield "immutable", render_immutable(machine)
     yield "at_insert", render_steps(machine.at_insert, indent=8)
-    yield "at_stay", render_steps(machine.at_stay, indent=8)
-    yield "at_move", render_steps(machine.at_move, indent=8)
+    yield "at_other_update", render_steps(machine.at_other_update, indent=8)
+    yield "at_transition", render_steps(machine.at_transition, indent=8)
     yield "rules", render_rules(machine)
     yield (
         "settings",
@@ -128,30 +128,32 @@ def template_values(machine: StateMachine) -> Iterator[tuple[str, sql.Composable
     yield "log", sql.SQL(literal(machine.log.table))
     yield "columns", sql.SQL(literal(", ".join(machine.log.columns)))
     values = [value.as_string(None) for value in render_log_values(machine)]
-    yield "line", wrap(", ".join(values), indent=8)
+    yield "values", wrap(", ".join(values), indent=8)
 
 
-def render_moves(machine: StateMachine) -> Iterator[sql.Composable]:
+def render_transition_conditions(machine: StateMachine) -> Iterator[sql.Composable]:
     """Yield the conditions that make an update a transition although the state stays."""
-    if machine.held and machine.owner:
-        yield sql.SQL("(old.{state}::text = {held} and new.{owner} is distinct from old.{owner})").format(
-            state=sql.Identifier(machine.state), held=sql.Literal(machine.held), owner=sql.Identifier(machine.owner)
+    if machine.leased_state and machine.owner:
+        yield sql.SQL("(old.{state}::text = {leased_state} and new.{owner} is distinct from old.{owner})").format(
+            state=sql.Identifier(machine.state),
+            leased_state=sql.Literal(machine.leased_state),
+            owner=sql.Identifier(machine.owner),
         )
-    if machine.moved:
-        yield sql.SQL(literal(f"({machine.moved})"))
+    if machine.transition_if:
+        yield sql.SQL(literal(f"({machine.transition_if})"))
 
 
-def render_fixed(machine: StateMachine) -> sql.Composable:
-    """Render the branch of the guard that refuses to change fixed columns, if there are any."""
-    if not machine.fixed:
+def render_immutable(machine: StateMachine) -> sql.Composable:
+    """Render the branch of the guard that refuses to change immutable columns, if there are any."""
+    if not machine.immutable:
         return sql.SQL("")
-    news, olds = (", ".join(f'{row}."{column}"' for column in machine.fixed) for row in ("new", "old"))
-    return render_lines("fixed").format(
+    news, olds = (", ".join(f'{row}."{column}"' for column in machine.immutable) for row in ("new", "old"))
+    return render_lines("immutable").format(
         name=sql.Literal(machine.name),
         key=sql.Identifier(machine.key),
         news=wrap(news, indent=8),
         olds=wrap(olds, indent=8),
-        columns=sql.Literal(", ".join(machine.fixed)),
+        columns=sql.Literal(", ".join(machine.immutable)),
     )
 
 

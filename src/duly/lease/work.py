@@ -86,7 +86,7 @@ class Work(ABC):
     handler_executors: frozenset[Executor] = frozenset([Executor.LOOP])  # where handlers need database connections
 
     @property
-    def registered_types(self) -> Sequence[str]:
+    def registered_work_types(self) -> Sequence[str]:
         """The types that the registry of workers lists for this work; jobs list the types of their handlers."""
         return [self.name]
 

@@ -26,7 +26,7 @@ create or replace function duly.is_finished(machine text, status text) returns b
 comment on function duly.is_finished(text, text) is
     'Whether a history may end in this status; only then retention removes it.';
 
-create or replace function duly.retain(
+create or replace function duly.purge_messages(
     older_than interval, max_histories bigint, out messages bigint, out transitions bigint
 )
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
@@ -78,7 +78,7 @@ begin
     perform set_config('duly.retention', '', true);
 end
 $$;
-comment on function duly.retain(interval, bigint) is
+comment on function duly.purge_messages(interval, bigint) is
     'Remove histories that ended longer ago than this, at most max_histories, with their messages; return how many '
     'rows.';
 
@@ -162,6 +162,6 @@ comment on function duly.find_next_message() is 'The message that a sender with 
 grant select on duly.outbox to {worker}, {api}, {readonly};
 grant insert on duly.outbox to {worker}, {api};
 grant update on duly.outbox to {worker};
-grant execute on function duly.retain(interval, bigint) to {worker};
+grant execute on function duly.purge_messages(interval, bigint) to {worker};
 grant execute on function duly.is_locked(uuid), duly.find_next_message() to {worker}, {api};
 grant execute on function duly.resend(uuid), duly.resolve(uuid, boolean) to {api};

@@ -218,7 +218,7 @@ class SendWork(Work):
 
     async def maintain(self, connection: Connection) -> int:
         """Delete messages whose retention is over."""
-        return 0 if self.retain_days is None else await repository.retain(connection, self.retain_days)
+        return 0 if self.retain_days is None else await repository.purge(connection, self.retain_days)
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[Any]:
         """Release leases; messages whose transport was not called become pending at once."""

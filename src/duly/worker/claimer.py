@@ -123,7 +123,7 @@ class Claimer:
 
     def leave_alone(self, key: Any, error: Exception) -> None:
         """Retry a row that could not be claimed at the next poll if it was locked, else much later."""
-        about = {"kind": self.work.name, "key": str(key)}
+        about = {"work_type": self.work.name, "key": str(key)}
         if is_lock_or_timeout_error(error):
             log.info("claim.row_locked", **about, why=str(error))
             self.polling.may_be_more = True

@@ -69,7 +69,9 @@ class Control:
         self.handlers = handlers
         self.metrics = metrics
         slots = {work.name: work.tuning.slots for work in works}
-        self.identity = WorkerIdentity(worker_id, [name for work in works for name in work.registered_types], slots)
+        self.identity = WorkerIdentity(
+            worker_id, [name for work in works for name in work.registered_work_types], slots
+        )
         self.work_loops: list[WorkLoops] = []
         self.outage = Outage()
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -125,7 +127,7 @@ class Control:
         return {
             "worker": self.identity.worker_id,
             "id": str(self.identity.id),
-            "kinds": {
+            "work_types": {
                 each.work.name: {"running": each.held.slots.running, "slots": each.work.tuning.slots}
                 for each in self.work_loops
             },
@@ -242,7 +244,7 @@ class Control:
                 raise NotMigrated("this database lacks duly's tables; create them with: duly migrate") from None
             except psycopg.OperationalError as error:
                 raise Unavailable(f"the database did not answer: {error}") from None
-            log.info("worker.started", worker=self.identity.worker_id, kinds=[work.name for work in self.works])
+            log.info("worker.started", worker=self.identity.worker_id, work_types=[work.name for work in self.works])
             self.is_registered = True
             try:
                 yield pool

@@ -156,4 +156,4 @@ class HeldRows:
         if not row.is_known_lost:
             row.is_known_lost = True
             self.metrics.lost(self.work.name)
-            log.info("lease.lost", kind=self.work.name, key=str(row.lease.key), why=why)
+            log.info("lease.lost", work_type=self.work.name, key=str(row.lease.key), why=why)

@@ -42,7 +42,7 @@ class Outage:
     def note_failure(self, work_type: str, error: Exception) -> None:
         """Log a failed step; a connection error becomes the reason if nothing else is answered either."""
         if not is_server_error(error):
-            log.error("worker.step_failed", kind=work_type, exc_info=error)
+            log.error("worker.step_failed", work_type=work_type, exc_info=error)
             return
         reason = format_reason(error)
         self.last_errors[work_type] = reason
@@ -50,12 +50,12 @@ class Outage:
         if (state is None or state.startswith(NO_CONNECTION)) and reason != READ_ONLY:
             if self.last_reason is None or not reason.startswith(NO_REASON):
                 self.last_reason = reason
-            log.debug("database.no_answer", kind=work_type, error=reason)
+            log.debug("database.no_answer", work_type=work_type, error=reason)
             return
         logged, at = self.logged.get(work_type, ("", 0.0))
         if reason != logged or time.monotonic() - at > REPEAT_SECONDS:
             self.logged[work_type] = reason, time.monotonic()
-            log.warning("database.refused", kind=work_type, error=reason)
+            log.warning("database.refused", work_type=work_type, error=reason)
 
     def check(self) -> None:
         """Log that the database is unavailable once nothing was answered for too long; called at intervals."""

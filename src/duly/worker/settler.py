@@ -104,7 +104,7 @@ class Settler:
     async def settle_refused(self, finished: Ended, error: Exception) -> None:
         """Retry, give up or fail a row whose settle was refused; if its failure is refused too, its lease expires."""
         row, _ = finished
-        about = {"kind": self.work.name, "key": str(row.lease.key)}
+        about = {"work_type": self.work.name, "key": str(row.lease.key)}
         if is_lock_or_timeout_error(error):
             log.info("settle.row_locked", **about, retry_seconds=RETRY_SECONDS, why=str(error))
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self.held.retry, finished)
@@ -125,7 +125,7 @@ class Settler:
             await self.release([row.lease for row, _ in batch])
 
         for error in (await bisect(finished, release_batch)).values():
-            log.error("release.refused", kind=self.work.name, consequence="the lease will expire", exc_info=error)
+            log.error("release.refused", work_type=self.work.name, consequence="the lease will expire", exc_info=error)
         for row, _ in finished:
             self.held.remove(row)
 
@@ -135,7 +135,7 @@ class Settler:
             released = await self.work.release(connection, leases)
         crashpoint("after_release_commit")
         self.metrics.released(self.work.name, len(released))
-        log.info("lease.released", kind=self.work.name, rows=len(released))
+        log.info("lease.released", work_type=self.work.name, rows=len(released))
 
     async def release_all(self) -> None:
         """Release everything that we still hold, right before the process ends."""

@@ -41,7 +41,7 @@ class Sweeper:
             if not swept:
                 break
             self.metrics.swept(self.work.name, swept)
-            log.info("lease.swept", kind=self.work.name, rows=swept)
+            log.info("lease.swept", work_type=self.work.name, rows=swept)
             self.polling.poll()
         await self.take_over_expired()
         await self.purge()
@@ -64,7 +64,7 @@ class Sweeper:
             async with self.pool.transaction() as connection:
                 keys = await self.work.find_expired(connection, excluded_keys=seen)
             for index, error in (await bisect(keys, sweep_piece)).items():
-                log.error("sweep.refused", kind=self.work.name, key=str(keys[index]), exc_info=error)
+                log.error("sweep.refused", work_type=self.work.name, key=str(keys[index]), exc_info=error)
             if not keys:
                 break
             seen += keys
@@ -93,7 +93,7 @@ class Sweeper:
             rows = await self.work.run_unleased(connection)
         self.contact.note_answer()
         if rows:
-            log.debug("unleased.done", kind=self.work.name, rows=rows)
+            log.debug("unleased.done", work_type=self.work.name, rows=rows)
         return rows > 0
 
     async def purge(self) -> None:
@@ -106,4 +106,4 @@ class Sweeper:
                 purged = await self.work.maintain(connection)
             if not purged or self.claimer.is_stopping:
                 return
-            log.info("rows.purged", kind=self.work.name, rows=purged)
+            log.info("rows.purged", work_type=self.work.name, rows=purged)

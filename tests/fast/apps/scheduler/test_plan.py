@@ -14,7 +14,7 @@ from duly.apps.scheduler.planning import PlanningInput, plan_runs
 from duly.apps.scheduler.work import ScheduleWork
 from duly.db.migrations import Names
 from duly.db.pool import connect
-from duly.errors import IllegalMove, InvalidArgument, KeyReused, NotFound
+from duly.errors import IllegalTransition, InvalidArgument, KeyReused, NotFound
 from duly.lease.work import Finished, StopSignal, Tuning
 from duly.outcomes import Created, Existing
 from tests.support.scheduler.actions import MONTHLY, ScheduleActions
@@ -247,9 +247,9 @@ async def test_archiving_cancels_open_runs_and_withdraws_their_messages(schedule
     schedules.advance_clock(days=1)
     await schedules.run_cycle()
     assert len(schedules.runs("status")) == 4
-    with pytest.raises(IllegalMove):
+    with pytest.raises(IllegalTransition):
         await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
-    with pytest.raises(IllegalMove):
+    with pytest.raises(IllegalTransition):
         await service.fire_schedule(schedules.api, schedule.user_id, schedule.id)
 
 
