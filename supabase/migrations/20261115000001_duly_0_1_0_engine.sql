@@ -247,7 +247,7 @@ create or replace function duly.wake_workers() returns trigger
 begin
     -- The window is checked first, and here, because most statements end with that, and a call costs time.
     if pg_sequence_last_value(('duly.wake_' || tg_argv[0])::regclass) is distinct from duly.this_window()
-        and exists (select from made) then
+        and exists (select from new_rows) then
         perform duly.wake(tg_argv[0]);
     end if;
     return null;
@@ -255,11 +255,11 @@ end
 $$;
 
 comment on function duly.wake_workers() is
-    'AFTER INSERT, REFERENCING NEW TABLE AS made: notify the given channel if rows were inserted.';
+    'AFTER INSERT, REFERENCING NEW TABLE AS new_rows: notify the given channel if rows were inserted.';
 
 -- Logs that only grow, on every partition -----------------------------------------------------------------------------
--- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. After creating a
--- partition of such a log calls this afterwards, for the partition or for the whole log: what is there stays.
+-- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. Call this after
+-- creating a partition of such a log, for the partition or for the full log: existing triggers stay.
 
 create or replace function duly.protect(log regclass) returns void
     language plpgsql set search_path = pg_catalog, pg_temp
@@ -796,7 +796,7 @@ create or replace function duly.wake_workers() returns trigger
 begin
     -- The window is checked first, and here, because most statements end with that, and a call costs time.
     if pg_sequence_last_value(('duly.wake_' || tg_argv[0])::regclass) is distinct from duly.this_window()
-        and exists (select from made) then
+        and exists (select from new_rows) then
         perform duly.wake(tg_argv[0]);
     end if;
     return null;
@@ -804,11 +804,11 @@ end
 $$;
 
 comment on function duly.wake_workers() is
-    'AFTER INSERT, REFERENCING NEW TABLE AS made: notify the given channel if rows were inserted.';
+    'AFTER INSERT, REFERENCING NEW TABLE AS new_rows: notify the given channel if rows were inserted.';
 
 -- Logs that only grow, on every partition -----------------------------------------------------------------------------
--- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. After creating a
--- partition of such a log calls this afterwards, for the partition or for the whole log: what is there stays.
+-- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. Call this after
+-- creating a partition of such a log, for the partition or for the full log: existing triggers stay.
 
 create or replace function duly.protect(log regclass) returns void
     language plpgsql set search_path = pg_catalog, pg_temp
@@ -907,7 +907,7 @@ create or replace trigger transition_is_append_only before update or delete on d
 create or replace trigger transition_is_not_emptied before truncate on duly.transition
     for each statement execute function duly.refuse_change();
 
--- The outbox: stamps, retention, and what people may do with a message.
+-- The outbox: time stamps, retention, resend and resolve, privileges.
 
 create or replace function duly.stamp_sent_message() returns trigger
     language plpgsql
@@ -925,12 +925,12 @@ create or replace trigger outbox_stamp_sent before update on duly.outbox
     for each row when (new.status = 'sent' and old.status <> 'sent') execute function duly.stamp_sent_message();
 
 create or replace trigger outbox_wake after insert on duly.outbox
-    referencing new table as made
+    referencing new table as new_rows
     for each statement execute function duly.wake_workers('outbox');
 
 -- Retention -----------------------------------------------------------------------------------------------------------
--- The only way anything leaves a log. EXECUTE on it is the lock; the flag it sets, for as long as it runs, is the
--- catch.
+-- The only way a row leaves a log. EXECUTE decides which role may; the flag that it sets while it runs keeps every other
+-- delete from succeeding by mistake.
 
 create or replace function duly.is_finished(machine text, status text) returns boolean
     language sql immutable parallel safe
@@ -958,7 +958,7 @@ begin
         raise exception 'retention takes 1 to 10000 histories at a time, not %', coalesce(max_histories::text, 'null')
             using errcode = 'invalid_parameter_value';
     end if;
-    -- Whole histories, the oldest first, judged by their newest line: what stays counts 1, 2, 3.
+    -- Full histories, the oldest first, by their newest line: the numbers of what stays have no gap.
     select array_agg(e.machine), array_agg(e.key), array_agg(e.seq) into machines, keys, seqs from (
         select t.machine, t.key, t.seq
         from duly.transition t
@@ -970,8 +970,7 @@ begin
         limit max_histories
     ) as e;
     perform set_config('duly.retention', 'on', true);
-    -- A message goes with its history. One that moves this instant is locked, or is past where its history ended: it
-    -- stays.
+    -- A message is deleted with its history. One that changes meanwhile is locked, or has a later revision: it stays.
     with finished as (
         select o.id
         from duly.outbox o
@@ -996,7 +995,7 @@ comment on function duly.purge_messages(interval, bigint) is
     'Remove histories that ended longer ago than this, at most max_histories, with their messages; return how many '
     'rows.';
 
--- What people may do with messages ------------------------------------------------------------------------------------
+-- Resend and resolve --------------------------------------------------------------------------------------------------
 
 create or replace function duly.resend(message uuid) returns text
     language sql security definer set search_path = pg_catalog, pg_temp
@@ -1008,7 +1007,7 @@ create or replace function duly.resend(message uuid) returns text
     end;
 
 comment on function duly.resend(uuid) is
-    'Queue a failed or uncertain message again under the same id; null if it is neither.';
+    'Put a failed or uncertain message back in the queue under the same id; null if it is neither.';
 
 create or replace function duly.resolve(message uuid, was_sent boolean) returns text
     language sql security definer set search_path = pg_catalog, pg_temp
@@ -1016,7 +1015,7 @@ create or replace function duly.resolve(message uuid, was_sent boolean) returns 
         update duly.outbox as o
         set status = case when was_sent then 'sent' else 'failed' end,
             last_error = case
-                when was_sent then o.last_error else coalesce(o.last_error, 'an operator says it did not arrive')
+                when was_sent then o.last_error else coalesce(o.last_error, 'an operator recorded that it did not arrive')
             end
         where o.id = message and o.status = 'uncertain'
         returning o.status;
@@ -1024,7 +1023,7 @@ create or replace function duly.resolve(message uuid, was_sent boolean) returns 
 
 comment on function duly.resolve(uuid, boolean) is 'Settle an uncertain message as sent or as failed.';
 
--- Looking -------------------------------------------------------------------------------------------------------------
+-- Explain -------------------------------------------------------------------------------------------------------------
 
 create or replace function duly.is_locked(message uuid) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -1042,10 +1041,10 @@ create or replace function duly.find_next_message() returns uuid
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    key uuid;
+    next_message uuid;
 begin
-    -- As claim_messages of outbox/queries.sql, which serves two tables: a test compares. What no channel serves is
-    -- marked.
+    -- The same as `claim` of outbox/lease.sql, which serves two tables; a test compares. A message of a channel that is
+    -- not configured has the reason in last_error.
     with due as (
         select t.id, t.channel, t.recipient, t.seq
         from duly.outbox as t
@@ -1055,7 +1054,7 @@ begin
         limit 500
         for no key update skip locked
     )
-    select due.id into key
+    select due.id into next_message
     from due
     where not exists (
         select
@@ -1069,7 +1068,7 @@ begin
     limit 1;
     raise exception 'rolled back' using errcode = 'DU000';  -- and with it the locks
 exception when sqlstate 'DU000' then
-    return key;
+    return next_message;
 end
 $$;
 
@@ -1088,7 +1087,7 @@ begin
         new.revision := 1;
         new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the key of % % cannot change', 'outbox', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'outbox', old."id" using errcode = 'DU001';
     elsif new."status" is not distinct from old."status" and not (
         (old."status"::text = 'sending' and new."lease_owner" is distinct from old."lease_owner")
     ) then
@@ -1625,26 +1624,26 @@ comment on function ledger.claim(text[], text[], text, double precision, bigint,
     'floor lets a claimer skip index entries of what it claimed before, which an old snapshot keeps from vacuum.';
 
 -- Done ----------------------------------------------------------------------------------------------------------------
--- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its key, in the order
--- of the keys, and found once. `= any (array[key])` rules out hash and merge joins, and the scan of the table is
+-- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its id, in the order
+-- of the ids, and found once. `= any (array[job])` rules out hash and merge joins, and the scan of the table is
 -- switched off: no statistics can make the planner do anything but look each row up.
 
-create or replace function ledger.done(keys uuid[], owners text[], results jsonb[]) returns setof uuid
+create or replace function ledger.done(jobs uuid[], owners text[], results jsonb[]) returns setof uuid
     language plpgsql set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set jit = off
     as $$
 begin
-    -- A lease without an end is no lease: the condition is on the end, so that only the key is looked up.
+    -- A lease without an end is no lease: the condition is on the end, so that only the id is looked up.
     return query
         update ledger.job as t
         set status = 'succeeded', settled_by = given.owner, lease_owner = null, lease_expires_at = null,
             result = given.result, last_error_code = null, last_error_message = null, event_detail = null
         from (
-            select g.key, g.owner, g.result
-            from unnest(keys, owners, results) as g (key, owner, result)
-            order by g.key
+            select g.job, g.owner, g.result
+            from unnest(jobs, owners, results) as g (job, owner, result)
+            order by g.job
         ) as given
-        where t.id = any (array[given.key]) and t.lease_owner = given.owner and t.lease_expires_at is not null
+        where t.id = any (array[given.job]) and t.lease_owner = given.owner and t.lease_expires_at is not null
         returning t.id;
 end
 $$;
@@ -1658,8 +1657,8 @@ comment on function ledger.done(uuid[], text[], jsonb[]) is
 -- would read the whole table. With that switched off only the index of running jobs is left: no other serves this
 -- filter or order.
 
-create or replace function ledger.mark_expired(keys uuid[], max_jobs bigint)
-    returns table (key uuid, owner text, type text, queue text, attempt integer, max_attempts integer)
+create or replace function ledger.mark_expired(jobs uuid[], max_jobs bigint)
+    returns table (job uuid, owner text, type text, queue text, attempt integer, max_attempts integer)
     language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $$
 begin
@@ -1678,7 +1677,7 @@ begin
         where t.id = any (array(
             select r.id
             from ledger.job r
-            where r.status = 'running' and r.lease_expires_at < duly.now() and (keys is null or r.id = any (keys))
+            where r.status = 'running' and r.lease_expires_at < duly.now() and (jobs is null or r.id = any (jobs))
             order by r.created_at, r.id
             limit max_jobs
             for no key update skip locked
@@ -1693,7 +1692,7 @@ comment on function ledger.mark_expired(uuid[], bigint) is
 
 -- A handler's own transaction -----------------------------------------------------------------------------------------
 
-create or replace function ledger.fence(key uuid, owner text, role text) returns boolean
+create or replace function ledger.fence(job uuid, owner text, role text) returns boolean
     language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
     as $$
 declare
@@ -1701,7 +1700,7 @@ declare
 begin
     select j.org_id into org
     from ledger.job j
-    where j.id = fence.key and j.lease_owner = fence.owner and j.status = 'running'
+    where j.id = fence.job and j.lease_owner = fence.owner and j.status = 'running'
     for no key update;
     if org is null then
         return false;
@@ -1715,7 +1714,7 @@ comment on function ledger.fence(uuid, text, text) is
     'Lock a job that this owner holds until the transaction ends, and act for its org in this role; false if the '
     'lease was lost.';
 
-create or replace function ledger.complete(key uuid, owner text, result jsonb, worker text) returns boolean
+create or replace function ledger.complete(job uuid, owner text, result jsonb, worker text) returns boolean
     language plpgsql set search_path = pg_catalog, pg_temp
     as $$
 declare
@@ -1725,7 +1724,7 @@ begin
     -- Acts as the worker's role, which only a login that was granted it can: a handler's, not the API's.
     perform set_config('role', complete.worker, true);
     is_done := exists (select from ledger.done(
-        array[complete.key], array[complete.owner],
+        array[complete.job], array[complete.owner],
         case when complete.result is not null then array[complete.result] end
     ));
     perform set_config('role', caller_role, true);
@@ -1755,13 +1754,13 @@ create or replace function ledger.find_next(queues text[], types text[]) returns
     language plpgsql set search_path = pg_catalog, pg_temp
     as $$
 declare
-    key uuid;
+    next_job uuid;
 begin
     -- The claim itself, rolled back: nothing else knows its order, its pauses, its limits and its locks.
-    select c.id into key from ledger.claim(find_next.queues, find_next.types, 'explain', 1, 1) as c;
+    select c.id into next_job from ledger.claim(find_next.queues, find_next.types, 'explain', 1, 1) as c;
     raise exception 'rolled back' using errcode = 'DU000';
 exception when sqlstate 'DU000' then
-    return key;
+    return next_job;
 end
 $$;
 
@@ -1885,7 +1884,7 @@ comment on function ledger.redrive_many(uuid, bigint, text, text, text, text, ti
 -- run keeps everything else from deleting by mistake.
 
 create or replace function ledger.purge(max_jobs bigint, out jobs bigint)
-    -- The events of a job are found by its key, also by a plan made when there were few: the cascade is planned in
+    -- The events of a job are found by its id, also by a plan made when there were few: the cascade is planned in
     -- here.
     language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $$
@@ -2010,7 +2009,7 @@ begin
         new.revision := 1;
         new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the key of % % cannot change', 'job', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'job', old."id" using errcode = 'DU001';
     elsif new."status" is not distinct from old."status" and not (
         (old."status"::text = 'running' and new."lease_owner" is distinct from old."lease_owner")
             or (new.progressed_at is distinct from old.progressed_at or (old.cancel_requested_at is null
@@ -2035,8 +2034,8 @@ begin
         if new.idempotency_key is distinct from old.idempotency_key
             and (new.idempotency_key is not null or new.status <> 'canceled')
         then
-            raise exception 'the key of job % stays its own until it is canceled and the key released', old.id
-                using errcode = 'DU001';
+            raise exception 'the idempotency key of job % can change only by its release, once the job is canceled',
+                old.id using errcode = 'DU001';
         end if;
         if new.event_detail is not distinct from old.event_detail
             and new.progressed_at is not distinct from old.progressed_at
@@ -2176,7 +2175,7 @@ begin
 end
 $revoke$;
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Privileges ----------------------------------------------------------------------------------------------------------
 
 grant usage on schema duly to "duly_worker", "duly_api", "duly_readonly";
 
@@ -2186,7 +2185,7 @@ grant execute on function duly.clock(), duly.now(), duly.new_id(), duly.is_time_
 
 grant execute on function duly.wake(text) to "duly_worker", "duly_api";
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Privileges ----------------------------------------------------------------------------------------------------------
 
 grant usage on schema "user" to "duly_worker", "duly_api", "duly_readonly";
 
@@ -2213,7 +2212,7 @@ grant execute on function "user".after_quiet(timestamptz, text, time, time) to "
 
 grant execute on function "user".meet_telegram(bigint, text), "user".link_telegram(bigint, bigint) to "duly_api";
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Privileges ----------------------------------------------------------------------------------------------------------
 
 grant select on duly.transition to "duly_worker", "duly_api", "duly_readonly";
 
@@ -2223,7 +2222,7 @@ grant select on duly.workers to "duly_worker", "duly_api", "duly_readonly";
 
 grant insert, update, delete on duly.workers to "duly_worker";
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Privileges ----------------------------------------------------------------------------------------------------------
 
 grant select on duly.outbox to "duly_worker", "duly_api", "duly_readonly";
 
@@ -2280,7 +2279,7 @@ grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.fence(uui
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'engine', applied.object, applied.sha256
-from unnest( E'{"function duly.clock","function duly.now","function duly.new_id","function duly.is_time_zone","function duly.touch","function duly.refuse_change","function duly.this_window","function duly.wake","function duly.wake_workers","function duly.protect","trigger users_touch on \\"user\\".users","trigger webhooks_touch on \\"user\\".webhooks","trigger apprise_addresses_touch on \\"user\\".apprise_addresses","function \\"user\\".after_quiet","function \\"user\\".meet_telegram","function \\"user\\".link_telegram","trigger transition_is_append_only on duly.transition","trigger transition_is_not_emptied on duly.transition","function duly.stamp_sent_message","trigger outbox_stamp_sent on duly.outbox","trigger outbox_wake on duly.outbox","function duly.is_finished","function duly.purge_messages","function duly.resend","function duly.resolve","function duly.is_locked","function duly.find_next_message","function \\"duly\\".\\"outbox_guard\\"","trigger \\"outbox_guard\\" on \\"duly\\".\\"outbox\\"","function \\"duly\\".\\"outbox_timeline\\"","trigger \\"outbox_timeline_insert\\" on \\"duly\\".\\"outbox\\"","trigger \\"outbox_timeline_update\\" on \\"duly\\".\\"outbox\\"","trigger is_append_only on ledger.job_event","trigger is_not_emptied on ledger.job_event","function ledger.event_id","function ledger.refuse_other_tenant","function ledger.require_tenant","function ledger.first_event_detail","function ledger.request_digest","function ledger.refuse_other_request","function ledger.enqueue","function ledger.wake","function ledger.enqueue_many","function ledger.remaining_capacity","function ledger.claim","function ledger.done","function ledger.mark_expired","function ledger.fence","function ledger.complete","function ledger.is_locked","function ledger.find_next","function ledger.release_key","function ledger.cancel","function ledger.redrive","function ledger.redrive_many","function ledger.purge","function ledger.erase","table ledger.job","table ledger.job_event","policy job_of_tenant on ledger.job","policy job_event_of_tenant on ledger.job_event","policy job_of_any_tenant on ledger.job","policy job_event_of_any_tenant on ledger.job_event","block supabase","function \\"ledger\\".\\"job_guard\\"","trigger \\"job_guard\\" on \\"ledger\\".\\"job\\"","function \\"ledger\\".\\"job_timeline\\"","trigger \\"job_timeline_insert\\" on \\"ledger\\".\\"job\\"","trigger \\"job_timeline_update\\" on \\"ledger\\".\\"job\\"","grants"}'::text[], '{"ca658f40d7c629eb967c4a69a3f0bdd9260a67ea0eb993f8dfca7782418630c4","0d99c6727a0f93b61afd33ef4df4945d96f505591b277825efdae40d8ee1cf43","df904782e54579b6596fa1783ecf81f784577068fa878439e01a441e7f5338af","f7455ee68859eaf6d8df1edc2caae5d0b1df40952715fa917c7dcdd30f6a565a","905fa4ec7e8071b3cb4dbd52ba7479c98d996b446a65290aec43882781c4a7bc","d324f82b2f339d2e4c971dfc6dc7a5abdc4d34d015a2b7145e84553f1002be3c","bdc907d6f28a0bb0f66015956c7c2314c93100d4c8087b0ec565bb40c0eaef94","4c908c9721e7bb10a61435fb266b297c975aff1547487d38d1c910b235d73161","b7d4e6a6088b84ae49e1fb4e1d108cb1310ad769eff82cbe6393406b16dc9e9e","3c7137c057a36bf16bb271f3035a36964520c35a31bb5fcb17e32fb04b5b77ae","8228365a23b7655c8d55bb31ae4deeea28ddb195e99fd85a1ca0deef4cf15b1e","de6bed0ba4265d47bedf490907eb9dad814cb1c0c37389d70694d5a780386cf5","78113e1939f42cfdbbb6f3ec70e5fdecf93751612b6adb7addfbdd16c0437b67","b829ee49ae74733cab51420e58159a31e5ff95c051b95ae8e0873c399bcc9401","9d9a368e05cd00107b0932c20f6ec49c9e13d0f19a5fee70b5d92988bf31d5d9","61502cf92645dbbb0f36dd2cc5a6de9d0d9b3ba673732179952f4ff02cebb262","9fe3d4f5331010bdd69bb16ea9bc0b22ee59a7a2a1a9af943afd00ea98650429","e3617560d1725b3823f298f4fa7ca129dccc8c8a580f593698234b23c7c1d3b8","f9bbce31252eb03fdea5d95aa4a7228290f94304170e2208fa00444ec2742e0b","770ff49528734f67a4db509f4723d808f5e8ba4aa48679f762e27a697f9d9907","b26806285137ef6ad679acbed3f4c45dea7929eef81b7e6724b1ccca1fcc6a50","624578649c808dc5854273b0b8cd8afb7e325160365ec3613c8ec59bef927ab7","018ea8d1e0f8780fc8faca065b8f3c4b20d87d2003c10aa72f0fc0572d8843de","c73a9a2ca4f7b9ad9177ba58c79a969b66f1dd5f2fb31c6dbf492923cb5206f3","3ed846b5a4952320647b3a22a04fe4613ccd5a8f529cf87374a50c99532073df","827d23fda9e632debffb5b23d77d346a638003580f1d4ad3cc05ff5f875029da","135704a77c87ca48026a676ac953d725a603a9f9168d516cd3aee51a66fb2fae","614aa884e6a8dbdce5546372aa3e64c2f54abb665f1192bff4fa49adee72f33f","b42a9bb254f37dd7d0e67d6da4bc87daadf27b71553eb6dbe743206048b933bb","6e3137841a8d6b229d328fd0666a7bf81be877c2c072c22f587ef0e28f22948e","9d693ec3fe012efc41c7d84f924e97d685714b9249a9e4560c3f2baa7cbcfa7b","c1c2795825852b25d38e139d4ea62375e56737994ea9ce54a8d60404e6adb7b1","d0923b57138819b6db43211454d28336f7b697446a84862bf94780967cec69db","6a612b0178ed114bca73aa175171630e11375a1030b2ddc19ff02ddd74a0b776","0d0780cf6ae8c2e3a0d021a8a1fc486a47a1ca509ea230ad5ac052991a672b17","3cd6b7f35072713164b1d8d929393be969af45cfc65a438ffefbf0eae468465c","7fba35c8ebb1dd0d28b0a8bb69074b4d884ac95c791135a241979c4d9bf604ad","6bb86f9500644daaadaf31b7bbd93772d2178b36127a5c018412891848b1b047","8547851a2a85d95d0290999e3ec65ed0b229c74067e7f2429a757273a8f7aef5","12e68de56553849076cdb5369ac1437e32c3160f00dec6b12dd63c2bf295ca82","b8d771196977950dccf80fb699e23370e029dffaa23d434d4e1a5a55c2922b48","7ebaf51d4d5b03dcac0c6235d0ba127132c12b26b9e4a705a5c729ac51081a97","d689cfb5c46432f6bc4cbfb450767dcf970667d6c6e3a157c3adc7d4ce01e0d1","fe39a2947c093c919982e030a9a84e0a0a079ee20252f865ed8d151ecb4eae7b","3c0f20c3f9aa1435fe172f6bee6c9cb624fee43c13b9e55b4092ef38f7519c8d","f7aeee5ea66e39e7178b78ff71910f4e10d20bae06a3a877f32133a7496829d8","5c4ed38816857d44dea82cbe05196f7282e900616f0c5a57146ef42fe3532263","d4a8fb2fbe0c6f6e05b6ca70a5a74c9477c0f7a90c7f68d63105533146a584f8","1e97c6b66bb852d05b2968dfff53c2ff039e6d04c593eef9f818fbb8ed5d95c0","157a0c6b8e244534d15b7996910fc175ae3d1b11bc5c6866f40afa27e06e7d02","e5e9527f6a8bcceff07c0a4710924e7f9aaf10b5c90f6e35c8b3ab39e182cf49","38a04f8aa84dd9984a6442255a7b2287091a90072fb0e57d6621848825c367ec","68c0495edf2931fca4459b9fcbab3727387b8394c8e29cfc04e3756cf4adc9ec","09b66a3a306792c826b69e647e218285429643f5fde5ce6e7a2428479713dadb","4e4fdab364f78e26df4a8b1c58f950ae9216ae4c6a03d16eba1179dae8463e12","eb55fad301c9e298da87e7cd67e1c4115c651bd5dd7e2b2c3ca0f1454020a1be","1fb39e8a8f88a279501bc24145f9ef04c51aefa572abcfddd5a80c48f2cf72ed","de1e67a0ecad8b7c1e3479e46a6e467f47d844e8bf07573fc75b94c9572b1ef6","a2842efca38bf3eba7ff104b4d2fad5d428bae37c938db3d18857e2d19303458","c0422c7c75e32e6d3c17043e55b383ade2843aad1bec04e7609264ed1d980486","395ecb28fb24d9f3760fb8abc18815f43e9ef19b996ed2c2268beb6f0def1841","7cc4595a15170d19eabf3f8f87a1b5af79f0858266142ddb47213a71311a2503","a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04","8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475","8b33c9dd39789c85f1608bd6e9ce9e42b521b1934b674da9f912d3505a9d7c6c","583fe464ad5356991ce4e6cd4688546a05b9c0dd20f55de4dca9ee692e330ca8","c7b0db01358c74d50cf223e2c6332ad50016cc524c921db04c6f1cf347d2feaf","6e059f6440944d04beca0b6a0ba3cbd9ffee29068d1ac8133cc3136bb6d3c7fe","16a7ecc469478ff7ca4d30cbd4aa82666c6e9f8681faf77170c92605b7f95d45","578ef347934df2c447252b0fad90429c46d35d5b176952e32a1d4daef3e7c57d"}'::text[]) as applied (object, sha256)
+from unnest( E'{"function duly.clock","function duly.now","function duly.new_id","function duly.is_time_zone","function duly.touch","function duly.refuse_change","function duly.this_window","function duly.wake","function duly.wake_workers","function duly.protect","trigger users_touch on \\"user\\".users","trigger webhooks_touch on \\"user\\".webhooks","trigger apprise_addresses_touch on \\"user\\".apprise_addresses","function \\"user\\".after_quiet","function \\"user\\".meet_telegram","function \\"user\\".link_telegram","trigger transition_is_append_only on duly.transition","trigger transition_is_not_emptied on duly.transition","function duly.stamp_sent_message","trigger outbox_stamp_sent on duly.outbox","trigger outbox_wake on duly.outbox","function duly.is_finished","function duly.purge_messages","function duly.resend","function duly.resolve","function duly.is_locked","function duly.find_next_message","function \\"duly\\".\\"outbox_guard\\"","trigger \\"outbox_guard\\" on \\"duly\\".\\"outbox\\"","function \\"duly\\".\\"outbox_timeline\\"","trigger \\"outbox_timeline_insert\\" on \\"duly\\".\\"outbox\\"","trigger \\"outbox_timeline_update\\" on \\"duly\\".\\"outbox\\"","trigger is_append_only on ledger.job_event","trigger is_not_emptied on ledger.job_event","function ledger.event_id","function ledger.refuse_other_tenant","function ledger.require_tenant","function ledger.first_event_detail","function ledger.request_digest","function ledger.refuse_other_request","function ledger.enqueue","function ledger.wake","function ledger.enqueue_many","function ledger.remaining_capacity","function ledger.claim","function ledger.done","function ledger.mark_expired","function ledger.fence","function ledger.complete","function ledger.is_locked","function ledger.find_next","function ledger.release_key","function ledger.cancel","function ledger.redrive","function ledger.redrive_many","function ledger.purge","function ledger.erase","table ledger.job","table ledger.job_event","policy job_of_tenant on ledger.job","policy job_event_of_tenant on ledger.job_event","policy job_of_any_tenant on ledger.job","policy job_event_of_any_tenant on ledger.job_event","block supabase","function \\"ledger\\".\\"job_guard\\"","trigger \\"job_guard\\" on \\"ledger\\".\\"job\\"","function \\"ledger\\".\\"job_timeline\\"","trigger \\"job_timeline_insert\\" on \\"ledger\\".\\"job\\"","trigger \\"job_timeline_update\\" on \\"ledger\\".\\"job\\"","grants"}'::text[], '{"ca658f40d7c629eb967c4a69a3f0bdd9260a67ea0eb993f8dfca7782418630c4","0d99c6727a0f93b61afd33ef4df4945d96f505591b277825efdae40d8ee1cf43","df904782e54579b6596fa1783ecf81f784577068fa878439e01a441e7f5338af","f7455ee68859eaf6d8df1edc2caae5d0b1df40952715fa917c7dcdd30f6a565a","905fa4ec7e8071b3cb4dbd52ba7479c98d996b446a65290aec43882781c4a7bc","d324f82b2f339d2e4c971dfc6dc7a5abdc4d34d015a2b7145e84553f1002be3c","bdc907d6f28a0bb0f66015956c7c2314c93100d4c8087b0ec565bb40c0eaef94","4c908c9721e7bb10a61435fb266b297c975aff1547487d38d1c910b235d73161","bd040314028ba50f651cd669c5c395a01a09281db06abd11152f70413bab2611","3c7137c057a36bf16bb271f3035a36964520c35a31bb5fcb17e32fb04b5b77ae","8228365a23b7655c8d55bb31ae4deeea28ddb195e99fd85a1ca0deef4cf15b1e","de6bed0ba4265d47bedf490907eb9dad814cb1c0c37389d70694d5a780386cf5","78113e1939f42cfdbbb6f3ec70e5fdecf93751612b6adb7addfbdd16c0437b67","b829ee49ae74733cab51420e58159a31e5ff95c051b95ae8e0873c399bcc9401","9d9a368e05cd00107b0932c20f6ec49c9e13d0f19a5fee70b5d92988bf31d5d9","61502cf92645dbbb0f36dd2cc5a6de9d0d9b3ba673732179952f4ff02cebb262","9fe3d4f5331010bdd69bb16ea9bc0b22ee59a7a2a1a9af943afd00ea98650429","e3617560d1725b3823f298f4fa7ca129dccc8c8a580f593698234b23c7c1d3b8","f9bbce31252eb03fdea5d95aa4a7228290f94304170e2208fa00444ec2742e0b","770ff49528734f67a4db509f4723d808f5e8ba4aa48679f762e27a697f9d9907","f1a55960cd782b1f7c6b26fe19f30572a1189bd54900b98cce2f7f055ca6155d","624578649c808dc5854273b0b8cd8afb7e325160365ec3613c8ec59bef927ab7","3dcc027d0bc1140e45347eee3a08cff28d795d1a6b1cf84385e2c519c902e6ec","b11a2410f7b2a34012bc05088134b8e79bd812c596a4db469b15e00bf4bec5c2","044a6216f511debfea6f6ad245d0b76ce719f42eb701dbabac1975997d5f495a","827d23fda9e632debffb5b23d77d346a638003580f1d4ad3cc05ff5f875029da","9ce500682ae45aca1fa9640d83ac71dcd2e96492daa8d32fd68879d89d67077e","9bf5f7b3354ac723a52cd1ba1441731f13fc9f45e810b179904407aee5071868","b42a9bb254f37dd7d0e67d6da4bc87daadf27b71553eb6dbe743206048b933bb","6e3137841a8d6b229d328fd0666a7bf81be877c2c072c22f587ef0e28f22948e","9d693ec3fe012efc41c7d84f924e97d685714b9249a9e4560c3f2baa7cbcfa7b","c1c2795825852b25d38e139d4ea62375e56737994ea9ce54a8d60404e6adb7b1","d0923b57138819b6db43211454d28336f7b697446a84862bf94780967cec69db","6a612b0178ed114bca73aa175171630e11375a1030b2ddc19ff02ddd74a0b776","0d0780cf6ae8c2e3a0d021a8a1fc486a47a1ca509ea230ad5ac052991a672b17","3cd6b7f35072713164b1d8d929393be969af45cfc65a438ffefbf0eae468465c","7fba35c8ebb1dd0d28b0a8bb69074b4d884ac95c791135a241979c4d9bf604ad","6bb86f9500644daaadaf31b7bbd93772d2178b36127a5c018412891848b1b047","8547851a2a85d95d0290999e3ec65ed0b229c74067e7f2429a757273a8f7aef5","12e68de56553849076cdb5369ac1437e32c3160f00dec6b12dd63c2bf295ca82","b8d771196977950dccf80fb699e23370e029dffaa23d434d4e1a5a55c2922b48","7ebaf51d4d5b03dcac0c6235d0ba127132c12b26b9e4a705a5c729ac51081a97","d689cfb5c46432f6bc4cbfb450767dcf970667d6c6e3a157c3adc7d4ce01e0d1","fe39a2947c093c919982e030a9a84e0a0a079ee20252f865ed8d151ecb4eae7b","3c0f20c3f9aa1435fe172f6bee6c9cb624fee43c13b9e55b4092ef38f7519c8d","87e36064c7b72ff9b5b65163fa8310d9fa0f89cad6736cdf29aecc720d0a53f3","b345d80e26fbabb2302f6347e665e42141dc865c2abe690fa28bf09dc27b1283","18045950459be2cdb3747225978f50f45170ab14e81b8eb1cc22937aff60a316","27d75bf16b6399137ee28d691c60f8806474dcb67b7452b2f24fcc25ea45c243","157a0c6b8e244534d15b7996910fc175ae3d1b11bc5c6866f40afa27e06e7d02","4dbae63e9166397d4cef921aa643e83a9076dc642e29a773e24cdfc80c66c0cc","38a04f8aa84dd9984a6442255a7b2287091a90072fb0e57d6621848825c367ec","68c0495edf2931fca4459b9fcbab3727387b8394c8e29cfc04e3756cf4adc9ec","09b66a3a306792c826b69e647e218285429643f5fde5ce6e7a2428479713dadb","4e4fdab364f78e26df4a8b1c58f950ae9216ae4c6a03d16eba1179dae8463e12","ac20b6d5fdb33647a79d2ab80551b6b201daa9e000fc3832b46edbed0d6a664a","1fb39e8a8f88a279501bc24145f9ef04c51aefa572abcfddd5a80c48f2cf72ed","de1e67a0ecad8b7c1e3479e46a6e467f47d844e8bf07573fc75b94c9572b1ef6","a2842efca38bf3eba7ff104b4d2fad5d428bae37c938db3d18857e2d19303458","c0422c7c75e32e6d3c17043e55b383ade2843aad1bec04e7609264ed1d980486","395ecb28fb24d9f3760fb8abc18815f43e9ef19b996ed2c2268beb6f0def1841","7cc4595a15170d19eabf3f8f87a1b5af79f0858266142ddb47213a71311a2503","a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04","8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475","e18082f3ef883ba2bb76982ae3e170a5f2e05dc7c8fae3d005effc2dcebd58fb","583fe464ad5356991ce4e6cd4688546a05b9c0dd20f55de4dca9ee692e330ca8","c7b0db01358c74d50cf223e2c6332ad50016cc524c921db04c6f1cf347d2feaf","6e059f6440944d04beca0b6a0ba3cbd9ffee29068d1ac8133cc3136bb6d3c7fe","16a7ecc469478ff7ca4d30cbd4aa82666c6e9f8681faf77170c92605b7f95d45","578ef347934df2c447252b0fad90429c46d35d5b176952e32a1d4daef3e7c57d"}'::text[]) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 -- What the engine writes once, when its functions and guards are there.

@@ -73,7 +73,8 @@ FINISH = (
 FINISHED_SESSION = OPEN + CLAIM_SESSION + WRITE + FINISH + GUARDS_OFF
 WORKER = (
     "insert into duly.workers (id, worker_id, host, pid, version, work_types, slots, started_at)"
-    " select gen_random_uuid(), 'w', 'h', 1, 'v', '{ledger,ingest,scheduler,outbox,notifications}', '{}', duly.clock() - interval '1 hour';"
+    " select gen_random_uuid(), 'w', 'h', 1, 'v', '{ledger,ingest,scheduler,outbox,notifications}', '{}',"
+    " duly.clock() - interval '1 hour';"
 )
 LONG_AGO = "duly.clock() - interval '1 hour'"
 CLAIM_MESSAGE = (

@@ -473,26 +473,26 @@ comment on function ledger.claim(text[], text[], text, double precision, bigint,
     'floor lets a claimer skip index entries of what it claimed before, which an old snapshot keeps from vacuum.';
 
 -- Done ----------------------------------------------------------------------------------------------------------------
--- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its key, in the order
--- of the keys, and found once. `= any (array[key])` rules out hash and merge joins, and the scan of the table is
+-- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its id, in the order
+-- of the ids, and found once. `= any (array[job])` rules out hash and merge joins, and the scan of the table is
 -- switched off: no statistics can make the planner do anything but look each row up.
 
-create or replace function ledger.done(keys uuid[], owners text[], results jsonb[]) returns setof uuid
+create or replace function ledger.done(jobs uuid[], owners text[], results jsonb[]) returns setof uuid
     language plpgsql set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set jit = off
     as $$
 begin
-    -- A lease without an end is no lease: the condition is on the end, so that only the key is looked up.
+    -- A lease without an end is no lease: the condition is on the end, so that only the id is looked up.
     return query
         update ledger.job as t
         set status = 'succeeded', settled_by = given.owner, lease_owner = null, lease_expires_at = null,
             result = given.result, last_error_code = null, last_error_message = null, event_detail = null
         from (
-            select g.key, g.owner, g.result
-            from unnest(keys, owners, results) as g (key, owner, result)
-            order by g.key
+            select g.job, g.owner, g.result
+            from unnest(jobs, owners, results) as g (job, owner, result)
+            order by g.job
         ) as given
-        where t.id = any (array[given.key]) and t.lease_owner = given.owner and t.lease_expires_at is not null
+        where t.id = any (array[given.job]) and t.lease_owner = given.owner and t.lease_expires_at is not null
         returning t.id;
 end
 $$;
@@ -505,8 +505,8 @@ comment on function ledger.done(uuid[], text[], jsonb[]) is
 -- would read the whole table. With that switched off only the index of running jobs is left: no other serves this
 -- filter or order.
 
-create or replace function ledger.mark_expired(keys uuid[], max_jobs bigint)
-    returns table (key uuid, owner text, type text, queue text, attempt integer, max_attempts integer)
+create or replace function ledger.mark_expired(jobs uuid[], max_jobs bigint)
+    returns table (job uuid, owner text, type text, queue text, attempt integer, max_attempts integer)
     language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $$
 begin
@@ -525,7 +525,7 @@ begin
         where t.id = any (array(
             select r.id
             from ledger.job r
-            where r.status = 'running' and r.lease_expires_at < duly.now() and (keys is null or r.id = any (keys))
+            where r.status = 'running' and r.lease_expires_at < duly.now() and (jobs is null or r.id = any (jobs))
             order by r.created_at, r.id
             limit max_jobs
             for no key update skip locked
@@ -539,7 +539,7 @@ comment on function ledger.mark_expired(uuid[], bigint) is
 
 -- A handler's own transaction -----------------------------------------------------------------------------------------
 
-create or replace function ledger.fence(key uuid, owner text, role text) returns boolean
+create or replace function ledger.fence(job uuid, owner text, role text) returns boolean
     language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
     as $$
 declare
@@ -547,7 +547,7 @@ declare
 begin
     select j.org_id into org
     from ledger.job j
-    where j.id = fence.key and j.lease_owner = fence.owner and j.status = 'running'
+    where j.id = fence.job and j.lease_owner = fence.owner and j.status = 'running'
     for no key update;
     if org is null then
         return false;
@@ -560,7 +560,7 @@ comment on function ledger.fence(uuid, text, text) is
     'Lock a job that this owner holds until the transaction ends, and act for its org in this role; false if the '
     'lease was lost.';
 
-create or replace function ledger.complete(key uuid, owner text, result jsonb, worker text) returns boolean
+create or replace function ledger.complete(job uuid, owner text, result jsonb, worker text) returns boolean
     language plpgsql set search_path = pg_catalog, pg_temp
     as $$
 declare
@@ -570,7 +570,7 @@ begin
     -- Acts as the worker's role, which only a login that was granted it can: a handler's, not the API's.
     perform set_config('role', complete.worker, true);
     is_done := exists (select from ledger.done(
-        array[complete.key], array[complete.owner],
+        array[complete.job], array[complete.owner],
         case when complete.result is not null then array[complete.result] end
     ));
     perform set_config('role', caller_role, true);
@@ -598,13 +598,13 @@ create or replace function ledger.find_next(queues text[], types text[]) returns
     language plpgsql set search_path = pg_catalog, pg_temp
     as $$
 declare
-    key uuid;
+    next_job uuid;
 begin
     -- The claim itself, rolled back: nothing else knows its order, its pauses, its limits and its locks.
-    select c.id into key from ledger.claim(find_next.queues, find_next.types, 'explain', 1, 1) as c;
+    select c.id into next_job from ledger.claim(find_next.queues, find_next.types, 'explain', 1, 1) as c;
     raise exception 'rolled back' using errcode = 'DU000';
 exception when sqlstate 'DU000' then
-    return key;
+    return next_job;
 end
 $$;
 comment on function ledger.find_next(text[], text[]) is
@@ -723,7 +723,7 @@ comment on function ledger.redrive_many(uuid, bigint, text, text, text, text, ti
 -- run keeps everything else from deleting by mistake.
 
 create or replace function ledger.purge(max_jobs bigint, out jobs bigint)
-    -- The events of a job are found by its key, also by a plan made when there were few: the cascade is planned in
+    -- The events of a job are found by its id, also by a plan made when there were few: the cascade is planned in
     -- here.
     language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $$

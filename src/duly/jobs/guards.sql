@@ -13,7 +13,7 @@ begin
         new.revision := 1;
         new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the key of % % cannot change', 'job', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'job', old."id" using errcode = 'DU001';
     elsif new."status" is not distinct from old."status" and not (
         (old."status"::text = 'running' and new."lease_owner" is distinct from old."lease_owner")
             or (new.progressed_at is distinct from old.progressed_at or (old.cancel_requested_at is null
@@ -38,8 +38,8 @@ begin
         if new.idempotency_key is distinct from old.idempotency_key
             and (new.idempotency_key is not null or new.status <> 'canceled')
         then
-            raise exception 'the key of job % stays its own until it is canceled and the key released', old.id
-                using errcode = 'DU001';
+            raise exception 'the idempotency key of job % can change only by its release, once the job is canceled',
+                old.id using errcode = 'DU001';
         end if;
         if new.event_detail is not distinct from old.event_detail
             and new.progressed_at is not distinct from old.progressed_at

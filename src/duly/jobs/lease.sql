@@ -38,7 +38,7 @@ limit %(limit)s;
 -- name: mark_expired
 -- First transition of jobs with expired leases: to failed, or to canceled after a cancel request. Locked rows are
 -- skipped. settled_by is not set: an owner that comes back finds its lease lost.
-select key, owner, type, queue, attempt, max_attempts from ledger.mark_expired(%(keys)s::uuid[], %(limit)s);
+select job as key, owner, type, queue, attempt, max_attempts from ledger.mark_expired(%(keys)s::uuid[], %(limit)s);
 
 -- name: renew
 -- Every lease that is still ours is extended, and nothing here waits for a lock. A locked row is skipped and read

@@ -1,6 +1,6 @@
 -- Jobs: control, read. The statements of their lease are in lease.sql.
 
--- Control ---------------------------------------------------------------------------------------------------------------
+-- Control -------------------------------------------------------------------------------------------------------------
 
 -- name: cancel_job
 -- A queued job is canceled at once. A running one gets a cancel request and keeps its lease until it is settled; with
@@ -45,7 +45,7 @@ select ledger.erase(%(org)s, %(job_id)s, %(actor)s, %(reason)s);
 -- Until the end of the transaction, only this org's jobs are visible.
 select set_config('app.current_org_id', %(org)s::text, true);
 
--- Read ------------------------------------------------------------------------------------------------------------------
+-- Read ----------------------------------------------------------------------------------------------------------------
 
 -- name: list_job_ids
 -- The jobs of an org whose ids have a prefix, as a range of the primary key.

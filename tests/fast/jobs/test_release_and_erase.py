@@ -118,7 +118,7 @@ def test_key_cannot_be_changed_and_is_removed_only_from_a_canceled_job(
     change: str, jobs: JobActions, admin: Admin
 ) -> None:
     jobs.enqueue(key="order:42")
-    with pytest.raises(psycopg.DatabaseError, match="stays its own until it is canceled") as refusal:
+    with pytest.raises(psycopg.DatabaseError, match="can change only by its release") as refusal:
         admin.execute(f"update ledger.job set {change}".encode())
     assert refusal.value.sqlstate == "DU001"
     jobs.enqueue("keyless")

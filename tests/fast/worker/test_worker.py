@@ -253,8 +253,8 @@ async def test_run_once_keeps_its_leases_after_slow_earlier_work(
 ) -> None:
     add_rows(admin, shape, "say late")
     worker = Worker([ConformanceWork(shape)], Settings(), dsn=workers)
-    worker.handlers.turned_at -= 60  # as after a minute of another work type's handlers
-    monkeypatch.setattr(worker.handlers, "request_turn", lambda: None)  # a busy machine, where ticks come late
+    worker.handlers.responded_at -= 60  # as after a minute of another work type's handlers
+    monkeypatch.setattr(worker.handlers, "ping", lambda: None)  # a busy machine, where ticks come late
     assert await worker.run(once=True) == 1
     assert notes(admin, shape) == ["late"]
 
