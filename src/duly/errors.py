@@ -16,7 +16,7 @@
           AlreadyAnswered         ALREADY_ANSWERED   the run has an answer; carries its receipt
           RunClosed               RUN_CLOSED       the run ended without an answer
           NothingToUndo           NOTHING_TO_UNDO  nothing was booked, or the undo period is over
-          IllegalTransition             ILLEGAL_TRANSITION     the state machine has no such transition
+          IllegalTransition       ILLEGAL_TRANSITION   the state machine has no such transition
           LimitReached            LIMIT_REACHED    a documented limit of rows is reached
         RateLimited             RATE_LIMITED       too many requests from one caller 429
         AlreadyRunning          ALREADY_RUNNING    a second `up` in one directory 409

@@ -236,7 +236,7 @@ def perform(
         attempt=attempt,
         snoozes=snoozes,
         max_attempts=job_type.options.max_attempts if max_attempts is None else max_attempts,
-        database=NoDatabase(handler.type),
+        database=MissingDatabase(handler.type),
     )
     payload = job_type.build_payload(*args, **kwargs)
     try:
@@ -268,7 +268,7 @@ def run_in_thread(function: Callable[[], T]) -> T:
     return result.result()
 
 
-class NoDatabase(JobDatabase):
+class MissingDatabase(JobDatabase):
     """The database of a context without one."""
 
     loop: Any = object()  # never the running loop
