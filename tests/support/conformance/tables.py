@@ -14,10 +14,11 @@ from duly.db.rows import Connection
 from duly.jobs import JOB, JOB_MACHINE, repository
 from duly.jobs.model import TypeInQueue
 from duly.lease.operations import Lease, LeaseTable, claim_rows, release_rows, settle_rows, sweep_rows
-from duly.lease.state_machine import StateMachine, render_state_machine
+from duly.lease.state_machine import StateMachine
 from duly.outbox import OUTBOX, OUTBOX_MACHINE
 from duly.outbox.repository import claim_messages, sweep_messages
 from duly.outbox.states import NOTIFICATION_MACHINE, MessageTable, notification_table
+from tools.render_guards import render_state_machine
 
 MANY_STARTS = 1000
 LEASE = 60.0
