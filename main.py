@@ -1,7 +1,7 @@
 """One claim/process cycle of the ingest worker, as its contract names it: `uv run python main.py`.
 
 Prints how the cycle ended. Exits 0 when there was nothing to do, when a session is done, and when one was marked
-failed; 1 when its lease was lost, when it was handed back, and when an error stood in the way.
+failed; 1 when its lease was lost, when it was released, and when an error stood in the way.
 """
 
 from duly.apps.ingest.cli.once import main

@@ -40,10 +40,10 @@ from duly.jobs.duration import Duration
 from duly.jobs.enqueue import (
     MANY_JOBS,
     ONE_JOB,
-    batches_of,
     build_statement,
     creation_from_columns,
     declared_constants,
+    encode_batches,
     encode_json,
     encode_options,
 )
@@ -273,7 +273,7 @@ class JobType(Generic[P, R]):
                 raise InvalidArgument(f"{name}= of {self.handler.type}.on() is of one job; {instead}")
         common = {name: value for name, value in options.items() if name != "priority"}
         encoded = (encode_json(self.payload_from((), payload)) for payload in payloads)
-        for batch in batches_of(f"{self.handler.type}.enqueue_many()", encoded, keys, run_ats, priority):
+        for batch in encode_batches(f"{self.handler.type}.enqueue_many()", encoded, keys, run_ats, priority):
             parameters = common | batch
             yield self.statement(MANY_JOBS, parameters), parameters
 

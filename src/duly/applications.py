@@ -2,7 +2,7 @@
 
 Each is declared in `apps/<name>/application.py`. What it brings is named by import paths, `module:name`, which are
 loaded when they are used: `duly --help` and a program that enqueues import no application, and nothing in the engine
-imports one by a statement. Two files beside the declaration belong to it as well: `contract.txt`, the catalogue of its
+imports one by a statement. Two files beside the declaration belong to it as well: `catalogue.txt`, the catalogue of its
 schemas, and `invariants.sql`.
 """
 

@@ -16,7 +16,7 @@
           AlreadyAnswered         ALREADY_ANSWERED   the run has an answer; carries its receipt
           RunClosed               RUN_CLOSED       the run ended without an answer
           NothingToUndo           NOTHING_TO_UNDO  nothing was booked, or the undo period is over
-          IllegalMove             ILLEGAL_MOVE     the state machine has no such transition
+          IllegalTransition       ILLEGAL_TRANSITION   the state machine has no such transition
           LimitReached            LIMIT_REACHED    a documented limit of rows is reached
         RateLimited             RATE_LIMITED       too many requests from one caller 429
         AlreadyRunning          ALREADY_RUNNING    a second `up` in one directory 409
@@ -50,7 +50,7 @@ __all__ = [
     "DulyError",
     "Forbidden",
     "HomeUnusable",
-    "IllegalMove",
+    "IllegalTransition",
     "InvalidArgument",
     "InvalidResult",
     "KeyReused",
@@ -214,10 +214,10 @@ class NothingToUndo(Conflict):
     title = "Nothing was booked for the run, or the undo period is over"
 
 
-class IllegalMove(Conflict):
+class IllegalTransition(Conflict):
     """Raised when the state machine has no transition from the row's state to the requested one."""
 
-    code = "ILLEGAL_MOVE"
+    code = "ILLEGAL_TRANSITION"
     title = "The current state does not allow this transition"
 
 

@@ -24,12 +24,11 @@ from uuid import UUID
 from duly.backoff import MAX_SECONDS
 from duly.canonical_json import MAX_BYTES, Json, checked_json
 from duly.errors import DulyError, InvalidArgument, InvalidResult
-from duly.tracebacks import format_traceback
+from duly.tracebacks import UNSTORABLE, format_traceback
 
 MAX_TEXT_LENGTH = 2048
 MAX_CODE_LENGTH = 64
 CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
-UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # characters that PostgreSQL text cannot store: NUL, lone surrogates
 WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")  # HTTPStatusError is HTTP, Status, Error
 INVALID_IN_CODE = re.compile(r"[^A-Z0-9]+")
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import orjson
 
 from duly.errors import InvalidArgument
-from duly.outcomes import UNSTORABLE
+from duly.tracebacks import UNSTORABLE
 
 MAX_ROWS = 1000
 MAX_CURSOR_LENGTH = 512

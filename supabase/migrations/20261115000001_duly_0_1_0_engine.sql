@@ -251,7 +251,7 @@ create or replace function duly.wake_workers() returns trigger
 begin
     -- The window is checked first, and here, because most statements end with that, and a call costs time.
     if pg_sequence_last_value(('duly.wake_' || tg_argv[0])::regclass) is distinct from duly.this_window()
-        and exists (select from made) then
+        and exists (select from new_rows) then
         perform duly.wake(tg_argv[0]);
     end if;
     return null;
@@ -259,11 +259,11 @@ end
 $$;
 
 comment on function duly.wake_workers() is
-    'AFTER INSERT, REFERENCING NEW TABLE AS made: notify the given channel if rows were inserted.';
+    'AFTER INSERT, REFERENCING NEW TABLE AS new_rows: notify the given channel if rows were inserted.';
 
 -- Logs that only grow, on every partition -----------------------------------------------------------------------------
--- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. After creating a
--- partition of such a log calls this afterwards, for the partition or for the whole log: what is there stays.
+-- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. Call this after
+-- creating a partition of such a log, for the partition or for the full log: existing triggers stay.
 
 create or replace function duly.protect(log regclass) returns void
     language plpgsql set search_path = pg_catalog, pg_temp
@@ -424,7 +424,7 @@ create table duly.workers (
     host text not null,
     pid bigint not null,
     version text not null,
-    kinds text[] not null,
+    work_types text[] not null,
     slots jsonb not null,
     started_at timestamptz not null default duly.clock(),
     seen_at timestamptz not null default duly.clock(),
@@ -492,7 +492,7 @@ create table duly.outbox (
     lease_expires_at timestamptz,
     settled_by text,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     seq bigint not null generated always as identity,
     is_in_line boolean not null default false,
     constraint pk_outbox primary key (id),
@@ -541,7 +541,7 @@ create index idx_outbox__seq_failed on duly.outbox (seq) where status = 'failed'
 create index idx_outbox__seq_uncertain on duly.outbox (seq) where status = 'uncertain';
 create index idx_outbox__seq on duly.outbox (seq);
 
--- The ledger: jobs, the log of everything that happened to them, how many of a kind may run, and the functions that any
+-- The ledger: jobs, the log of everything that happened to them, how many of a type may run, and the functions that any
 -- language may call.
 
 create sequence duly.wake_ledger as bigint;
@@ -599,7 +599,7 @@ create table ledger.job (
     retain_until timestamptz,
     event_detail jsonb,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     constraint pk_job primary key (id),
     constraint ck_job__status_finished_at_consistency check (
         (finished_at is not null) = (status in ('succeeded', 'canceled', 'dead_letter'))
@@ -629,7 +629,7 @@ create index idx_job__org_id_created_at_desc on ledger.job (org_id, created_at d
 create unique index idx_job__org_id_idempotency_key on ledger.job (org_id, idempotency_key)
     where idempotency_key is not null;
 create index idx_job__status_created_at on ledger.job (status, created_at);
--- What is claimed: neither a job that is due later nor one of another kind ever lies between two that are wanted.
+-- What is claimed: neither a job that is due later nor one of another type ever lies between two that are wanted.
 create index idx_job__queue_type_priority_run_at_id on ledger.job (queue, type, priority desc, run_at, id)
     where status = 'queued';
 create index idx_job__retain_until on ledger.job (retain_until) where retain_until is not null;
@@ -800,7 +800,7 @@ create or replace function duly.wake_workers() returns trigger
 begin
     -- The window is checked first, and here, because most statements end with that, and a call costs time.
     if pg_sequence_last_value(('duly.wake_' || tg_argv[0])::regclass) is distinct from duly.this_window()
-        and exists (select from made) then
+        and exists (select from new_rows) then
         perform duly.wake(tg_argv[0]);
     end if;
     return null;
@@ -808,11 +808,11 @@ end
 $$;
 
 comment on function duly.wake_workers() is
-    'AFTER INSERT, REFERENCING NEW TABLE AS made: notify the given channel if rows were inserted.';
+    'AFTER INSERT, REFERENCING NEW TABLE AS new_rows: notify the given channel if rows were inserted.';
 
 -- Logs that only grow, on every partition -----------------------------------------------------------------------------
--- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. After creating a
--- partition of such a log calls this afterwards, for the partition or for the whole log: what is there stays.
+-- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. Call this after
+-- creating a partition of such a log, for the partition or for the full log: existing triggers stay.
 
 create or replace function duly.protect(log regclass) returns void
     language plpgsql set search_path = pg_catalog, pg_temp
@@ -911,7 +911,7 @@ create or replace trigger transition_is_append_only before update or delete on d
 create or replace trigger transition_is_not_emptied before truncate on duly.transition
     for each statement execute function duly.refuse_change();
 
--- The outbox: stamps, retention, and what people may do with a message.
+-- The outbox: time stamps, retention, resend and resolve, privileges.
 
 create or replace function duly.stamp_sent_message() returns trigger
     language plpgsql
@@ -929,12 +929,12 @@ create or replace trigger outbox_stamp_sent before update on duly.outbox
     for each row when (new.status = 'sent' and old.status <> 'sent') execute function duly.stamp_sent_message();
 
 create or replace trigger outbox_wake after insert on duly.outbox
-    referencing new table as made
+    referencing new table as new_rows
     for each statement execute function duly.wake_workers('outbox');
 
 -- Retention -----------------------------------------------------------------------------------------------------------
--- The only way anything leaves a log. EXECUTE on it is the lock; the flag it sets, for as long as it runs, is the
--- catch.
+-- The only way a row leaves a log. EXECUTE decides which role may; the flag that it sets while it runs keeps every other
+-- delete from succeeding by mistake.
 
 create or replace function duly.is_finished(machine text, status text) returns boolean
     language sql immutable parallel safe
@@ -943,7 +943,7 @@ create or replace function duly.is_finished(machine text, status text) returns b
 comment on function duly.is_finished(text, text) is
     'Whether a history may end in this status; only then retention removes it.';
 
-create or replace function duly.retain(
+create or replace function duly.purge_messages(
     older_than interval, max_histories bigint, out messages bigint, out transitions bigint
 )
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
@@ -962,7 +962,7 @@ begin
         raise exception 'retention takes 1 to 10000 histories at a time, not %', coalesce(max_histories::text, 'null')
             using errcode = 'invalid_parameter_value';
     end if;
-    -- Whole histories, the oldest first, judged by their newest line: what stays counts 1, 2, 3.
+    -- Full histories, the oldest first, by their newest line: the numbers of what stays have no gap.
     select array_agg(e.machine), array_agg(e.key), array_agg(e.seq) into machines, keys, seqs from (
         select t.machine, t.key, t.seq
         from duly.transition t
@@ -974,8 +974,7 @@ begin
         limit max_histories
     ) as e;
     perform set_config('duly.retention', 'on', true);
-    -- A message goes with its history. One that moves this instant is locked, or is past where its history ended: it
-    -- stays.
+    -- A message is deleted with its history. One that changes meanwhile is locked, or has a later revision: it stays.
     with finished as (
         select o.id
         from duly.outbox o
@@ -996,11 +995,11 @@ begin
 end
 $$;
 
-comment on function duly.retain(interval, bigint) is
+comment on function duly.purge_messages(interval, bigint) is
     'Remove histories that ended longer ago than this, at most max_histories, with their messages; return how many '
     'rows.';
 
--- What people may do with messages ------------------------------------------------------------------------------------
+-- Resend and resolve --------------------------------------------------------------------------------------------------
 
 create or replace function duly.resend(message uuid) returns text
     language sql security definer set search_path = pg_catalog, pg_temp
@@ -1012,7 +1011,7 @@ create or replace function duly.resend(message uuid) returns text
     end;
 
 comment on function duly.resend(uuid) is
-    'Queue a failed or uncertain message again under the same id; null if it is neither.';
+    'Put a failed or uncertain message back in the queue under the same id; null if it is neither.';
 
 create or replace function duly.resolve(message uuid, was_sent boolean) returns text
     language sql security definer set search_path = pg_catalog, pg_temp
@@ -1020,7 +1019,7 @@ create or replace function duly.resolve(message uuid, was_sent boolean) returns 
         update duly.outbox as o
         set status = case when was_sent then 'sent' else 'failed' end,
             last_error = case
-                when was_sent then o.last_error else coalesce(o.last_error, 'an operator says it did not arrive')
+                when was_sent then o.last_error else coalesce(o.last_error, 'an operator recorded that it did not arrive')
             end
         where o.id = message and o.status = 'uncertain'
         returning o.status;
@@ -1028,7 +1027,7 @@ create or replace function duly.resolve(message uuid, was_sent boolean) returns 
 
 comment on function duly.resolve(uuid, boolean) is 'Settle an uncertain message as sent or as failed.';
 
--- Looking -------------------------------------------------------------------------------------------------------------
+-- Explain -------------------------------------------------------------------------------------------------------------
 
 create or replace function duly.is_locked(message uuid) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -1046,10 +1045,10 @@ create or replace function duly.find_next_message() returns uuid
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    key uuid;
+    next_message uuid;
 begin
-    -- As claim_messages of outbox/queries.sql, which serves two tables: a test compares. What no channel serves is
-    -- marked.
+    -- The same as `claim` of outbox/lease.sql, which serves two tables; a test compares. A message of a channel that is
+    -- not configured has the reason in last_error.
     with due as (
         select t.id, t.channel, t.recipient, t.seq
         from duly.outbox as t
@@ -1059,7 +1058,7 @@ begin
         limit 500
         for no key update skip locked
     )
-    select due.id into key
+    select due.id into next_message
     from due
     where not exists (
         select
@@ -1073,7 +1072,7 @@ begin
     limit 1;
     raise exception 'rolled back' using errcode = 'DU000';  -- and with it the locks
 exception when sqlstate 'DU000' then
-    return key;
+    return next_message;
 end
 $$;
 
@@ -1090,14 +1089,14 @@ begin
             raise exception '% cannot begin as %', 'outbox', new."status" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the key of % % cannot change', 'outbox', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'outbox', old."id" using errcode = 'DU001';
     elsif new."status" is not distinct from old."status" and not (
         (old."status"::text = 'sending' and new."lease_owner" is distinct from old."lease_owner")
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."status" is distinct from old."status" and not (case old."status"::text
         when 'pending' then new."status"::text = any (array['sending', 'failed'])
         when 'sending' then new."status"::text = any (array['sent', 'pending', 'failed', 'uncertain'])
@@ -1109,7 +1108,7 @@ begin
             old."status", new."status" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."status"::text;
+        new.transition_from := old."status"::text;
     end if;
     return new;
 end
@@ -1125,24 +1124,22 @@ create or replace function "duly"."outbox_timeline"() returns trigger
 begin
     insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'outbox', "id"::text, revision, duly.clock(), moved_from, "status"::text, case
-            when status = 'sending' then lease_owner when moved_from = 'sending' then settled_by end,
+        'outbox', "id"::text, revision, duly.clock(), transition_from, "status"::text, case
+            when status = 'sending' then lease_owner when transition_from = 'sending' then settled_by end,
             jsonb_strip_nulls(jsonb_build_object('starts', starts, 'called_at', called_at, 'error', case
             when status in ('pending', 'failed', 'uncertain') then last_error end))
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create or replace trigger "outbox_timeline_insert"
-    after insert on "duly"."outbox"
-    referencing new table as moved
+create or replace trigger "outbox_timeline_insert" after insert on "duly"."outbox"
+    referencing new table as new_rows
     for each statement execute function "duly"."outbox_timeline"();
 
-create or replace trigger "outbox_timeline_update"
-    after update on "duly"."outbox"
-    referencing new table as moved
+create or replace trigger "outbox_timeline_update" after update on "duly"."outbox"
+    referencing new table as new_rows
     for each statement execute function "duly"."outbox_timeline"();
 
 -- The functions of the ledger, which any language may call.
@@ -1197,16 +1194,16 @@ $$;
 comment on function ledger.require_tenant(uuid) is
     'The caller must act for this org: functions that change jobs run as their owner, for whom every row is visible.';
 
-create or replace function ledger.origin_of(actor text, requested_by text) returns jsonb
+create or replace function ledger.first_event_detail(actor text, requested_by text) returns jsonb
     language sql immutable parallel safe
     return nullif(jsonb_strip_nulls(jsonb_build_object(
         'actor', coalesce(actor, requested_by), 'requested_by', case when requested_by <> actor then requested_by end
     )), '{}');
 
-comment on function ledger.origin_of(text, text) is
+comment on function ledger.first_event_detail(text, text) is
     'The detail of a job''s first event: who enqueued it, and for whom, if that is another.';
 
-create or replace function ledger.digest_of(
+create or replace function ledger.request_digest(
     type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
 ) returns bytea
     language sql immutable parallel safe
@@ -1214,35 +1211,38 @@ create or replace function ledger.digest_of(
         jsonb_build_array(type, queue, payload, extract(epoch from run_at), delay_seconds)::text, 'UTF8'
     ));
 
-comment on function ledger.digest_of(text, text, jsonb, timestamptz, double precision) is
+comment on function ledger.request_digest(text, text, jsonb, timestamptz, double precision) is
     'What an idempotency key stands for: what is to be done and when, not how often to retry. The text of a jsonb has '
     'one order of keys, no duplicates and no spare blanks, which is canonical enough and the same for every language; '
     '1.0 and 1.00 differ.';
 
 create or replace function ledger.refuse_other_request(
-    held uuid, key text, type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
+    existing_id uuid, key text, type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
 ) returns void
     language plpgsql stable set search_path = pg_catalog, pg_temp
     as $$
 declare
-    first ledger.job;
+    existing ledger.job;
     differences text;
 begin
-    select j.* into first from ledger.job j where j.id = held;
+    select j.* into existing from ledger.job j where j.id = existing_id;
     differences := concat_ws(', ',
-        case when first.type <> refuse_other_request.type
-            then format('type %s, not %s', first.type, refuse_other_request.type) end,
-        case when first.queue <> refuse_other_request.queue
-            then format('queue %s, not %s', first.queue, refuse_other_request.queue) end,
-        case when first.payload::text <> refuse_other_request.payload::text then 'another payload' end,
-        case when first.request_digest
-                <> ledger.digest_of(first.type, first.queue, first.payload, refuse_other_request.run_at, delay_seconds)
+        case when existing.type <> refuse_other_request.type
+            then format('type %s, not %s', existing.type, refuse_other_request.type) end,
+        case when existing.queue <> refuse_other_request.queue
+            then format('queue %s, not %s', existing.queue, refuse_other_request.queue) end,
+        case when existing.payload::text <> refuse_other_request.payload::text then 'another payload' end,
+        case when existing.request_digest
+                <> ledger.request_digest(
+                    existing.type, existing.queue, existing.payload, refuse_other_request.run_at, delay_seconds
+                )
             then 'another due time' end
     );
-    raise exception 'key "%" already belongs to job % (%), asked for with %', key, held,
-        coalesce(first.status::text, 'removed'), coalesce(nullif(differences, ''), 'other arguments')
+    raise exception 'key "%" already belongs to job % (%), asked for with %', key, existing_id,
+        coalesce(existing.status::text, 'removed'), coalesce(nullif(differences, ''), 'other arguments')
         using errcode = 'DU002', hint = case
-            when first.status = 'canceled' then format('to free the key: duly jobs cancel %s --release-key', held)
+            when existing.status = 'canceled'
+                then format('to free the key: duly jobs cancel %s --release-key', existing_id)
             else 'use a key of its own for every request'
         end;
 end
@@ -1280,17 +1280,17 @@ create or replace function ledger.enqueue(
     as $$
 declare
     digest constant bytea := case when key is not null
-        then ledger.digest_of(type, queue, payload, run_at, delay_seconds) end;
+        then ledger.request_digest(type, queue, payload, run_at, delay_seconds) end;
     now constant timestamptz := duly.clock();
     due constant timestamptz := coalesce(run_at, now + make_interval(secs => coalesce(delay_seconds, 0)));
-    held bytea;
+    existing_digest bytea;
 begin
     perform ledger.refuse_other_tenant(org);
     if num_nonnulls(run_at, delay_seconds) = 2 then
         raise exception 'a job runs at a time or after a delay, not both' using errcode = 'invalid_parameter_value';
     end if;
     for _ in 1..3 loop
-        insert into ledger.job as made (
+        insert into ledger.job as new_job (
             id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
             backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
             created_at, updated_at, event_detail
@@ -1298,10 +1298,10 @@ begin
             duly.new_id(), org, enqueue.type, enqueue.payload, key, digest, enqueue.queue, enqueue.priority, due,
             enqueue.max_attempts, enqueue.backoff_policy, enqueue.backoff_base_seconds, enqueue.backoff_cap_seconds,
             enqueue.timeout_seconds, enqueue.retain_for, enqueue.requested_by, now, now,
-            ledger.origin_of(enqueue.actor, enqueue.requested_by)
+            ledger.first_event_detail(enqueue.actor, enqueue.requested_by)
         )
         on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing
-        returning made.id into enqueue.id;
+        returning new_job.id into enqueue.id;
         if found then
             outcome := 'created';
             if due <= now then
@@ -1310,11 +1310,11 @@ begin
             return;
         end if;
         -- In a statement of its own, which sees what was committed while the insert waited.
-        select j.id, j.request_digest into enqueue.id, held
+        select j.id, j.request_digest into enqueue.id, existing_digest
         from ledger.job j
         where j.org_id = org and j.idempotency_key = key;
         if found then
-            if held <> digest then
+            if existing_digest <> digest then
                 perform ledger.refuse_other_request(
                     enqueue.id, key, enqueue.type, enqueue.queue, enqueue.payload, enqueue.run_at, enqueue.delay_seconds
                 );
@@ -1374,7 +1374,7 @@ declare
     number constant bigint := cardinality(payloads);
     now constant timestamptz := duly.clock();
     due constant timestamptz := now + make_interval(secs => coalesce(delay_seconds, 0));
-    origin constant jsonb := ledger.origin_of(actor, requested_by);
+    origin constant jsonb := ledger.first_event_detail(actor, requested_by);
     ids constant uuid[] := array(select duly.new_id() from generate_series(1, number) order by 1);
     digests bytea[];
     other record;
@@ -1395,7 +1395,8 @@ begin
     if keys is not null then
         digests := array(
             select case when g.key is not null
-                then ledger.digest_of(enqueue_many.type, enqueue_many.queue, g.payload, g.run_at, delay_seconds) end
+                then ledger.request_digest(enqueue_many.type, enqueue_many.queue, g.payload, g.run_at, delay_seconds)
+            end
             from unnest(payloads, keys, run_ats) with ordinality as g (payload, key, run_at, nth)
             order by g.nth
         );
@@ -1434,7 +1435,7 @@ begin
         order by g.nth;
     get diagnostics made = row_count;
     if made <> number then
-        raise exception 'a job of this batch was removed this instant: ask again'
+        raise exception 'a job of this batch was deleted meanwhile; retry'
             using errcode = 'serialization_failure';
     end if;
     select j.id, g.key, g.payload, g.run_at into other
@@ -1457,32 +1458,34 @@ comment on function ledger.enqueue_many(
 
 -- Claim ---------------------------------------------------------------------------------------------------------------
 
-create or replace function ledger.room_for(type text) returns bigint
+create or replace function ledger.remaining_capacity(type text) returns bigint
     language plpgsql
     set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' set enable_seqscan = off set jit = off
     as $$
 declare
-    room bigint;
+    capacity bigint;
 begin
-    -- Locked until the claim commits, in a statement of its own: what is counted afterwards includes what others took.
+    -- Locked until the claim commits, and in a statement of its own: the count below includes what other claims took.
     begin
-        select l.max_running into room
+        select l.max_running into capacity
         from ledger.job_limit l
-        where l.queue = '*' and l.type = room_for.type
+        where l.queue = '*' and l.type = remaining_capacity.type
         for no key update;
     exception when lock_not_available then
         return 0;  -- its holder is slow or gone: the other types must not wait for it
     end;
-    if room is null then
+    if capacity is null then
         return null;
     end if;
     return greatest(
-        room - (select count(*) from ledger.job j where j.type = room_for.type and j.status = 'running'), 0
+        capacity
+            - (select count(*) from ledger.job j where j.type = remaining_capacity.type and j.status = 'running'),
+        0
     );
 end
 $$;
 
-comment on function ledger.room_for(text) is
+comment on function ledger.remaining_capacity(text) is
     'How many more jobs of a type may start; null means any number. The caller locks the limit until its transaction '
     'ends.';
 
@@ -1504,15 +1507,15 @@ create or replace function ledger.claim(
     as $$
 declare
     now constant timestamptz := duly.now();
-    rest bigint := max_jobs;
-    rooms jsonb := '{}';
-    room bigint;
-    took bigint;
-    heads record;
-    spot record;
+    remaining bigint := max_jobs;
+    capacities jsonb := '{}';
+    capacity bigint;
+    claimed bigint;
+    due_groups record;
+    due_group record;
 begin
-    -- One probe per kind and priority, however long the queues are: each finds the head of the next group.
-    with recursive kind as (
+    -- One probe per type and priority, however long the queues are: each finds the head of the next group.
+    with recursive handled as (
         select k.queue, k.type, k.floor_priority, k.floor_run_at, k.floor_id
         from unnest(queues, types, floor_priorities, floor_run_ats, floor_ids)
             as k (queue, type, floor_priority, floor_run_at, floor_id)
@@ -1521,14 +1524,14 @@ begin
             where l.paused_at is not null and l.queue in (k.queue, '*') and l.type in (k.type, '*')
         )
     ),
-    span as (
-        select k.queue, k.type, 2147483647 as above, coalesce(k.floor_priority, -2147483647) as below from kind k
+    priority_range as (
+        select k.queue, k.type, 2147483647 as above, coalesce(k.floor_priority, -2147483647) as below from handled k
         union all
-        select k.queue, k.type, k.floor_priority, -2147483647 from kind k where k.floor_priority is not null
+        select k.queue, k.type, k.floor_priority, -2147483647 from handled k where k.floor_priority is not null
     ),
     head as (
         select s.queue, s.type, s.below, h.priority, h.run_at
-        from span s
+        from priority_range s
         cross join lateral (
             select j.priority, j.run_at
             from ledger.job j
@@ -1552,7 +1555,7 @@ begin
     select
         array_agg(g.queue) as queues, array_agg(g.type) as types, array_agg(g.priority) as priorities,
         array_agg(g.run_at) as run_ats, array_agg(g.floor_run_at) as floor_run_ats, array_agg(g.floor_id) as floor_ids
-    into heads
+    into due_groups
     from (
         select
             h.queue, h.type, h.priority, h.run_at, '-infinity'::timestamptz as floor_run_at,
@@ -1560,7 +1563,7 @@ begin
         from head h
         union all
         select k.queue, k.type, k.floor_priority, h.run_at, k.floor_run_at, k.floor_id
-        from kind k
+        from handled k
         cross join lateral (
             select j.run_at
             from ledger.job j
@@ -1571,26 +1574,29 @@ begin
         ) as h
     ) as g
     where g.run_at <= now;
-    if heads.queues is null then
+    if due_groups.queues is null then
         return;
     end if;
     set local enable_sort = on;  -- no longer than this function lasts, because it sets enable_sort itself
-    for spot in
+    for due_group in
         select g.queue, g.type, g.priority, g.floor_run_at, g.floor_id, l.max_running is not null as limited
         from unnest(
-            heads.queues, heads.types, heads.priorities, heads.run_ats, heads.floor_run_ats, heads.floor_ids
+            due_groups.queues, due_groups.types, due_groups.priorities, due_groups.run_ats,
+            due_groups.floor_run_ats, due_groups.floor_ids
         ) as g (queue, type, priority, run_at, floor_run_at, floor_id)
         left join ledger.job_limit l on l.queue = '*' and l.type = g.type
         order by g.priority desc, g.run_at, g.queue, g.type
     loop
-        room := rest;
-        if spot.limited then
-            if not rooms ? spot.type then
-                rooms := rooms || jsonb_build_object(spot.type, coalesce(ledger.room_for(spot.type), rest));
+        capacity := remaining;
+        if due_group.limited then
+            if not capacities ? due_group.type then
+                capacities := capacities || jsonb_build_object(
+                    due_group.type, coalesce(ledger.remaining_capacity(due_group.type), remaining)
+                );
             end if;
-            room := least(rest, (rooms ->> spot.type)::bigint);
+            capacity := least(remaining, (capacities ->> due_group.type)::bigint);
         end if;
-        continue when room <= 0;
+        continue when capacity <= 0;
         set local enable_sort = off;
         return query
             update ledger.job as t
@@ -1600,18 +1606,20 @@ begin
             where t.id = any (array(
                 select j.id
                 from ledger.job j
-                where j.status = 'queued' and j.queue = spot.queue and j.type = spot.type and j.priority = spot.priority
-                    and (j.run_at, j.id) >= (spot.floor_run_at, spot.floor_id) and j.run_at <= now
+                where j.status = 'queued' and j.queue = due_group.queue and j.type = due_group.type
+                    and j.priority = due_group.priority
+                    and (j.run_at, j.id) >= (due_group.floor_run_at, due_group.floor_id) and j.run_at <= now
                 order by j.run_at, j.id
-                limit room
+                limit capacity
                 for no key update skip locked
             ))
             returning t.*;
-        get diagnostics took = row_count;
-        rest := rest - took;
-        exit when rest <= 0;
-        if spot.limited then
-            rooms := rooms || jsonb_build_object(spot.type, (rooms ->> spot.type)::bigint - took);
+        get diagnostics claimed = row_count;
+        remaining := remaining - claimed;
+        exit when remaining <= 0;
+        if due_group.limited then
+            capacities := capacities
+                || jsonb_build_object(due_group.type, (capacities ->> due_group.type)::bigint - claimed);
         end if;
     end loop;
 end
@@ -1623,26 +1631,26 @@ comment on function ledger.claim(text[], text[], text, double precision, bigint,
     'floor lets a claimer skip index entries of what it claimed before, which an old snapshot keeps from vacuum.';
 
 -- Done ----------------------------------------------------------------------------------------------------------------
--- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its key, in the order
--- of the keys, and found once. `= any (array[key])` rules out hash and merge joins, and the scan of the table is
+-- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its id, in the order
+-- of the ids, and found once. `= any (array[job])` rules out hash and merge joins, and the scan of the table is
 -- switched off: no statistics can make the planner do anything but look each row up.
 
-create or replace function ledger.done(keys uuid[], owners text[], results jsonb[]) returns setof uuid
+create or replace function ledger.done(jobs uuid[], owners text[], results jsonb[]) returns setof uuid
     language plpgsql set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set jit = off
     as $$
 begin
-    -- A lease without an end is no lease: the condition is on the end, so that only the key is looked up.
+    -- A lease without an end is no lease: the condition is on the end, so that only the id is looked up.
     return query
         update ledger.job as t
         set status = 'succeeded', settled_by = given.owner, lease_owner = null, lease_expires_at = null,
             result = given.result, last_error_code = null, last_error_message = null, event_detail = null
         from (
-            select g.key, g.owner, g.result
-            from unnest(keys, owners, results) as g (key, owner, result)
-            order by g.key
+            select g.job, g.owner, g.result
+            from unnest(jobs, owners, results) as g (job, owner, result)
+            order by g.job
         ) as given
-        where t.id = any (array[given.key]) and t.lease_owner = given.owner and t.lease_expires_at is not null
+        where t.id = any (array[given.job]) and t.lease_owner = given.owner and t.lease_expires_at is not null
         returning t.id;
 end
 $$;
@@ -1656,8 +1664,8 @@ comment on function ledger.done(uuid[], text[], jsonb[]) is
 -- would read the whole table. With that switched off only the index of running jobs is left: no other serves this
 -- filter or order.
 
-create or replace function ledger.mark_expired(keys uuid[], max_jobs bigint)
-    returns table (key uuid, owner text, type text, queue text, attempt integer, max_attempts integer)
+create or replace function ledger.mark_expired(jobs uuid[], max_jobs bigint)
+    returns table (job uuid, owner text, type text, queue text, attempt integer, max_attempts integer)
     language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $$
 begin
@@ -1676,7 +1684,7 @@ begin
         where t.id = any (array(
             select r.id
             from ledger.job r
-            where r.status = 'running' and r.lease_expires_at < duly.now() and (keys is null or r.id = any (keys))
+            where r.status = 'running' and r.lease_expires_at < duly.now() and (jobs is null or r.id = any (jobs))
             order by r.created_at, r.id
             limit max_jobs
             for no key update skip locked
@@ -1691,7 +1699,7 @@ comment on function ledger.mark_expired(uuid[], bigint) is
 
 -- A handler's own transaction -----------------------------------------------------------------------------------------
 
-create or replace function ledger.fence(key uuid, owner text, role text) returns boolean
+create or replace function ledger.fence(job uuid, owner text, role text) returns boolean
     language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
     as $$
 declare
@@ -1699,7 +1707,7 @@ declare
 begin
     select j.org_id into org
     from ledger.job j
-    where j.id = fence.key and j.lease_owner = fence.owner and j.status = 'running'
+    where j.id = fence.job and j.lease_owner = fence.owner and j.status = 'running'
     for no key update;
     if org is null then
         return false;
@@ -1713,20 +1721,20 @@ comment on function ledger.fence(uuid, text, text) is
     'Lock a job that this owner holds until the transaction ends, and act for its org in this role; false if the '
     'lease was lost.';
 
-create or replace function ledger.complete(key uuid, owner text, result jsonb, worker text) returns boolean
+create or replace function ledger.complete(job uuid, owner text, result jsonb, worker text) returns boolean
     language plpgsql set search_path = pg_catalog, pg_temp
     as $$
 declare
-    stepped_down_to constant text := current_setting('role');
+    caller_role constant text := current_setting('role');
     is_done boolean;
 begin
     -- Acts as the worker's role, which only a login that was granted it can: a handler's, not the API's.
     perform set_config('role', complete.worker, true);
     is_done := exists (select from ledger.done(
-        array[complete.key], array[complete.owner],
+        array[complete.job], array[complete.owner],
         case when complete.result is not null then array[complete.result] end
     ));
-    perform set_config('role', stepped_down_to, true);
+    perform set_config('role', caller_role, true);
     return is_done;
 end
 $$;
@@ -1734,7 +1742,7 @@ $$;
 comment on function ledger.complete(uuid, text, jsonb, text) is
     'In the transaction of fence(): settle the job as succeeded, acting as the worker; the role is restored after it.';
 
--- Looking -------------------------------------------------------------------------------------------------------------
+-- Explain -------------------------------------------------------------------------------------------------------------
 
 create or replace function ledger.is_locked(org uuid, job uuid) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -1747,24 +1755,24 @@ end
 $$;
 
 comment on function ledger.is_locked(uuid, uuid) is
-    'Has another transaction locked this job, so that claims pass over it? Only trying to lock it as they do tells.';
+    'Whether another transaction has locked this job, so that claims skip it: tries to lock it as they do.';
 
 create or replace function ledger.find_next(queues text[], types text[]) returns uuid
     language plpgsql set search_path = pg_catalog, pg_temp
     as $$
 declare
-    key uuid;
+    next_job uuid;
 begin
     -- The claim itself, rolled back: nothing else knows its order, its pauses, its limits and its locks.
-    select c.id into key from ledger.claim(find_next.queues, find_next.types, 'explain', 1, 1) as c;
+    select c.id into next_job from ledger.claim(find_next.queues, find_next.types, 'explain', 1, 1) as c;
     raise exception 'rolled back' using errcode = 'DU000';
 exception when sqlstate 'DU000' then
-    return key;
+    return next_job;
 end
 $$;
 
 comment on function ledger.find_next(text[], text[]) is
-    'Which job would a claim of these kinds with one free slot take this instant? It stays where it is.';
+    'The id of the job that a claim of these queues and types with one free slot would return now; claims nothing.';
 
 -- Cancelling ----------------------------------------------------------------------------------------------------------
 
@@ -1772,7 +1780,7 @@ create or replace function ledger.release_key(org uuid, job uuid, actor text def
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    is_status ledger.job_status;
+    new_status ledger.job_status;
 begin
     perform ledger.require_tenant(org);
     update ledger.job as t
@@ -1782,8 +1790,8 @@ begin
         ))
     where t.org_id = release_key.org and t.id = release_key.job
         and t.status = 'canceled' and t.idempotency_key is not null
-    returning t.status into is_status;
-    return is_status;
+    returning t.status into new_status;
+    return new_status;
 end
 $$;
 
@@ -1796,7 +1804,7 @@ create or replace function ledger.cancel(
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    is_status ledger.job_status;
+    new_status ledger.job_status;
 begin
     perform ledger.require_tenant(org);
     update ledger.job as t
@@ -1807,11 +1815,11 @@ begin
         event_detail = jsonb_strip_nulls(jsonb_build_object('actor', cancel.actor, 'reason', 'cancel_requested'))
     where t.org_id = cancel.org and t.id = cancel.job
         and (t.status = 'queued' or (t.status = 'running' and (cancel.now or not cancel.release_key)))
-    returning t.status into is_status;
+    returning t.status into new_status;
     if cancel.release_key then
-        is_status := coalesce(ledger.release_key(org, job, actor), is_status);
+        new_status := coalesce(ledger.release_key(org, job, actor), new_status);
     end if;
-    return is_status;
+    return new_status;
 end
 $$;
 
@@ -1819,28 +1827,28 @@ comment on function ledger.cancel(uuid, uuid, text, boolean, boolean) is
     'Cancel a queued job; request a running one to stop, or cancel it at once if now; release the key of a canceled '
     'one if wanted. Returns the status afterwards; null if nothing was changed.';
 
--- Dead letters again --------------------------------------------------------------------------------------------------
+-- Redrive dead letters ------------------------------------------------------------------------------------------------
 
-create or replace function ledger.retry(org uuid, job uuid, actor text default null) returns ledger.job_status
+create or replace function ledger.redrive(org uuid, job uuid, actor text default null) returns ledger.job_status
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    is_status ledger.job_status;
+    new_status ledger.job_status;
 begin
     perform ledger.require_tenant(org);
     update ledger.job as t
     set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
-        event_detail = jsonb_strip_nulls(jsonb_build_object('actor', retry.actor, 'reason', 'redriven'))
-    where t.org_id = retry.org and t.id = retry.job and t.status = 'dead_letter'
-    returning t.status into is_status;
-    return is_status;
+        event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
+    where t.org_id = redrive.org and t.id = redrive.job and t.status = 'dead_letter'
+    returning t.status into new_status;
+    return new_status;
 end
 $$;
 
-comment on function ledger.retry(uuid, uuid, text) is
-    'Queue a dead letter again with no starts counted, and log the actor. Null if it was not one.';
+comment on function ledger.redrive(uuid, uuid, text) is
+    'Put a dead letter back in the queue with its starts reset, and log the actor; null if the job is none.';
 
-create or replace function ledger.redrive(
+create or replace function ledger.redrive_many(
     org uuid,
     max_jobs bigint,
     actor text default null,
@@ -1857,33 +1865,33 @@ begin
     return query
         update ledger.job as t
         set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
-            event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
-        where t.org_id = redrive.org and t.id = any (array(
+            event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive_many.actor, 'reason', 'redriven'))
+        where t.org_id = redrive_many.org and t.id = any (array(
             select d.id
             from ledger.job d
-            where d.org_id = redrive.org and d.status = 'dead_letter'
-                and (redrive.type is null or d.type = redrive.type)
-                and (redrive.queue is null or d.queue = redrive.queue)
-                and (redrive.code is null or d.last_error_code = redrive.code)
-                and (redrive.finished_from is null or d.finished_at >= redrive.finished_from)
-                and (redrive.finished_before is null or d.finished_at < redrive.finished_before)
+            where d.org_id = redrive_many.org and d.status = 'dead_letter'
+                and (redrive_many.type is null or d.type = redrive_many.type)
+                and (redrive_many.queue is null or d.queue = redrive_many.queue)
+                and (redrive_many.code is null or d.last_error_code = redrive_many.code)
+                and (redrive_many.finished_from is null or d.finished_at >= redrive_many.finished_from)
+                and (redrive_many.finished_before is null or d.finished_at < redrive_many.finished_before)
             order by d.created_at, d.id
-            limit redrive.max_jobs
+            limit redrive_many.max_jobs
             for no key update skip locked
         ))
         returning t.id;
 end
 $$;
 
-comment on function ledger.redrive(uuid, bigint, text, text, text, text, timestamptz, timestamptz) is
-    'Queue matching dead letters again, at most max_jobs, the oldest first; locked ones are skipped.';
+comment on function ledger.redrive_many(uuid, bigint, text, text, text, text, timestamptz, timestamptz) is
+    'Put matching dead letters back in the queue, at most max_jobs, the oldest first; locked ones are skipped.';
 
 -- Retention and erasure -----------------------------------------------------------------------------------------------
 -- The only ways a job and its log are deleted. Who may do so is decided by EXECUTE; the flag that they set while they
 -- run keeps everything else from deleting by mistake.
 
-create or replace function ledger.retain(max_jobs bigint, out jobs bigint)
-    -- The events of a job are found by its key, also by a plan made when there were few: the cascade is planned in
+create or replace function ledger.purge(max_jobs bigint, out jobs bigint)
+    -- The events of a job are found by its id, also by a plan made when there were few: the cascade is planned in
     -- here.
     language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $$
@@ -1907,7 +1915,7 @@ begin
 end
 $$;
 
-comment on function ledger.retain(bigint) is
+comment on function ledger.purge(bigint) is
     'Remove finished jobs whose retain_until is past, at most max_jobs, the oldest first, with their events; return '
     'how many.';
 
@@ -1938,9 +1946,8 @@ comment on function ledger.erase(uuid, uuid, text, text) is
     'Remove one finished job with its events early; duly.transition records the actor, and nothing of its contents. '
     'Returns the status it had; null if there is no such job, or it has not finished.';
 
--- Whose jobs these are ------------------------------------------------------------------------------------------------
--- The tenant is set for a transaction: set_config('app.current_org_id', ..., true). Without one there is nothing to
--- see.
+-- Row level security --------------------------------------------------------------------------------------------------
+-- The tenant is set for a transaction: set_config('app.current_org_id', ..., true). Without one no row is visible.
 
 alter table ledger.job enable row level security;
 
@@ -2007,16 +2014,16 @@ begin
             raise exception '% cannot begin as %', 'job', new."status" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the key of % % cannot change', 'job', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'job', old."id" using errcode = 'DU001';
     elsif new."status" is not distinct from old."status" and not (
         (old."status"::text = 'running' and new."lease_owner" is distinct from old."lease_owner")
             or (new.progressed_at is distinct from old.progressed_at or (old.cancel_requested_at is null
             and new.cancel_requested_at is not null) or new.idempotency_key is distinct from old.idempotency_key)
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
         new.event_detail := null;
         new.updated_at := duly.clock();
     elsif new."status" is distinct from old."status" and not (case old."status"::text
@@ -2030,12 +2037,12 @@ begin
             old."status", new."status" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."status"::text;
+        new.transition_from := old."status"::text;
         if new.idempotency_key is distinct from old.idempotency_key
             and (new.idempotency_key is not null or new.status <> 'canceled')
         then
-            raise exception 'the key of job % stays its own until it is canceled and the key released', old.id
-                using errcode = 'DU001';
+            raise exception 'the idempotency key of job % can change only by its release, once the job is canceled',
+                old.id using errcode = 'DU001';
         end if;
         if new.event_detail is not distinct from old.event_detail
             and new.progressed_at is not distinct from old.progressed_at
@@ -2125,26 +2132,24 @@ create or replace function "ledger"."job_timeline"() returns trigger
 begin
     insert into ledger.job_event (id, job_id, org_id, seq, ts, prev_status, next_status, detail_json)
     select
-        ledger.event_id("id", revision), "id", org_id, revision, duly.clock(), moved_from, "status"::text, case
+        ledger.event_id("id", revision), "id", org_id, revision, duly.clock(), transition_from, "status"::text, case
             when event_detail is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start',
-            starts) when moved_from = 'running' and status <> 'running' and num_nonnulls(stage,
+            starts) when transition_from = 'running' and status <> 'running' and num_nonnulls(stage,
             progress) > 0 then coalesce(event_detail,
             jsonb_build_object()) || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress))
             else event_detail end
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create or replace trigger "job_timeline_insert"
-    after insert on "ledger"."job"
-    referencing new table as moved
+create or replace trigger "job_timeline_insert" after insert on "ledger"."job"
+    referencing new table as new_rows
     for each statement execute function "ledger"."job_timeline"();
 
-create or replace trigger "job_timeline_update"
-    after update on "ledger"."job"
-    referencing new table as moved
+create or replace trigger "job_timeline_update" after update on "ledger"."job"
+    referencing new table as new_rows
     for each statement execute function "ledger"."job_timeline"();
 
 -- Before the grants of a branch: takes from PUBLIC and from duly's own roles what they may do with its objects, so that
@@ -2179,7 +2184,7 @@ begin
 end
 $revoke$;
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Privileges ----------------------------------------------------------------------------------------------------------
 
 grant usage on schema duly to "duly_worker", "duly_api", "duly_readonly";
 
@@ -2189,7 +2194,7 @@ grant execute on function duly.clock(), duly.now(), duly.new_id(), duly.is_time_
 
 grant execute on function duly.wake(text) to "duly_worker", "duly_api";
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Privileges ----------------------------------------------------------------------------------------------------------
 
 grant usage on schema "user" to "duly_worker", "duly_api", "duly_readonly";
 
@@ -2217,7 +2222,7 @@ grant execute on function "user".after_quiet(timestamptz, text, time, time)
 
 grant execute on function "user".meet_telegram(bigint, text), "user".link_telegram(bigint, bigint) to "duly_api";
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Privileges ----------------------------------------------------------------------------------------------------------
 
 grant select on duly.transition to "duly_worker", "duly_api", "duly_readonly";
 
@@ -2227,7 +2232,7 @@ grant select on duly.workers to "duly_worker", "duly_api", "duly_readonly";
 
 grant insert, update, delete on duly.workers to "duly_worker";
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Privileges ----------------------------------------------------------------------------------------------------------
 
 grant select on duly.outbox to "duly_worker", "duly_api", "duly_readonly";
 
@@ -2235,13 +2240,13 @@ grant insert on duly.outbox to "duly_worker", "duly_api";
 
 grant update on duly.outbox to "duly_worker";
 
-grant execute on function duly.retain(interval, bigint) to "duly_worker";
+grant execute on function duly.purge_messages(interval, bigint) to "duly_worker";
 
 grant execute on function duly.is_locked(uuid), duly.find_next_message() to "duly_worker", "duly_api";
 
 grant execute on function duly.resend(uuid), duly.resolve(uuid, boolean) to "duly_api";
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Privileges ----------------------------------------------------------------------------------------------------------
 
 grant usage on schema ledger to "duly_worker", "duly_api", "duly_readonly";
 
@@ -2256,7 +2261,7 @@ grant update (
     progress, progressed_at, last_error_code, last_error_message, event_detail
 ) on ledger.job to "duly_worker";
 
-grant execute on function ledger.digest_of(text, text, jsonb, timestamptz, double precision)
+grant execute on function ledger.request_digest(text, text, jsonb, timestamptz, double precision)
     to "duly_worker", "duly_api", "duly_readonly";
 
 grant execute on function ledger.refuse_other_tenant(uuid), ledger.wake() to "duly_worker", "duly_api";
@@ -2272,160 +2277,19 @@ grant execute on function ledger.enqueue_many(
 ) to "duly_worker", "duly_api";
 
 grant execute on function ledger.complete(uuid, text, jsonb, text), ledger.cancel(uuid, uuid, text, boolean, boolean),
-    ledger.release_key(uuid, uuid, text), ledger.retry(uuid, uuid, text), ledger.is_locked(uuid, uuid),
+    ledger.release_key(uuid, uuid, text), ledger.redrive(uuid, uuid, text), ledger.is_locked(uuid, uuid),
     ledger.find_next(text[], text[]),
-    ledger.redrive(uuid, bigint, text, text, text, text, timestamptz, timestamptz) to "duly_worker", "duly_api";
+    ledger.redrive_many(uuid, bigint, text, text, text, text, timestamptz, timestamptz) to "duly_worker", "duly_api";
 
-grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.fence(uuid, text, text), ledger.room_for(text),
-    ledger.mark_expired(uuid[], bigint), ledger.retain(bigint),
+grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.fence(uuid, text, text),
+    ledger.remaining_capacity(text), ledger.mark_expired(uuid[], bigint), ledger.purge(bigint),
     ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[])
     to "duly_worker";
 
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'engine', applied.object, applied.sha256
-from unnest(
-     E'{"function duly.clock",
-"function duly.now",
-"function duly.new_id",
-"function duly.is_time_zone",
-"function duly.touch",
-"function duly.refuse_change",
-"function duly.this_window",
-"function duly.wake",
-"function duly.wake_workers",
-"function duly.protect",
-"trigger users_touch on \\"user\\".users",
-"trigger webhooks_touch on \\"user\\".webhooks",
-"trigger apprise_addresses_touch on \\"user\\".apprise_addresses",
-"function \\"user\\".after_quiet",
-"function \\"user\\".meet_telegram",
-"function \\"user\\".link_telegram",
-"trigger transition_is_append_only on duly.transition",
-"trigger transition_is_not_emptied on duly.transition",
-"function duly.stamp_sent_message",
-"trigger outbox_stamp_sent on duly.outbox",
-"trigger outbox_wake on duly.outbox",
-"function duly.is_finished",
-"function duly.retain",
-"function duly.resend",
-"function duly.resolve",
-"function duly.is_locked",
-"function duly.find_next_message",
-"function \\"duly\\".\\"outbox_guard\\"",
-"trigger \\"outbox_guard\\" on \\"duly\\".\\"outbox\\"",
-"function \\"duly\\".\\"outbox_timeline\\"",
-"trigger \\"outbox_timeline_insert\\" on \\"duly\\".\\"outbox\\"",
-"trigger \\"outbox_timeline_update\\" on \\"duly\\".\\"outbox\\"",
-"trigger is_append_only on ledger.job_event",
-"trigger is_not_emptied on ledger.job_event",
-"function ledger.event_id",
-"function ledger.refuse_other_tenant",
-"function ledger.require_tenant",
-"function ledger.origin_of",
-"function ledger.digest_of",
-"function ledger.refuse_other_request",
-"function ledger.enqueue",
-"function ledger.wake",
-"function ledger.enqueue_many",
-"function ledger.room_for",
-"function ledger.claim",
-"function ledger.done",
-"function ledger.mark_expired",
-"function ledger.fence",
-"function ledger.complete",
-"function ledger.is_locked",
-"function ledger.find_next",
-"function ledger.release_key",
-"function ledger.cancel",
-"function ledger.retry",
-"function ledger.redrive",
-"function ledger.retain",
-"function ledger.erase",
-"table ledger.job",
-"table ledger.job_event",
-"policy job_of_tenant on ledger.job",
-"policy job_event_of_tenant on ledger.job_event",
-"policy job_of_any_tenant on ledger.job",
-"policy job_event_of_any_tenant on ledger.job_event",
-"block supabase",
-"function \\"ledger\\".\\"job_guard\\"",
-"trigger \\"job_guard\\" on \\"ledger\\".\\"job\\"",
-"function \\"ledger\\".\\"job_timeline\\"",
-"trigger \\"job_timeline_insert\\" on \\"ledger\\".\\"job\\"",
-"trigger \\"job_timeline_update\\" on \\"ledger\\".\\"job\\"",
-"grants"}'::text[],
-    '{"ca658f40d7c629eb967c4a69a3f0bdd9260a67ea0eb993f8dfca7782418630c4",
-"0d99c6727a0f93b61afd33ef4df4945d96f505591b277825efdae40d8ee1cf43",
-"df904782e54579b6596fa1783ecf81f784577068fa878439e01a441e7f5338af",
-"f7455ee68859eaf6d8df1edc2caae5d0b1df40952715fa917c7dcdd30f6a565a",
-"905fa4ec7e8071b3cb4dbd52ba7479c98d996b446a65290aec43882781c4a7bc",
-"d324f82b2f339d2e4c971dfc6dc7a5abdc4d34d015a2b7145e84553f1002be3c",
-"bdc907d6f28a0bb0f66015956c7c2314c93100d4c8087b0ec565bb40c0eaef94",
-"4c908c9721e7bb10a61435fb266b297c975aff1547487d38d1c910b235d73161",
-"b7d4e6a6088b84ae49e1fb4e1d108cb1310ad769eff82cbe6393406b16dc9e9e",
-"3c7137c057a36bf16bb271f3035a36964520c35a31bb5fcb17e32fb04b5b77ae",
-"8228365a23b7655c8d55bb31ae4deeea28ddb195e99fd85a1ca0deef4cf15b1e",
-"de6bed0ba4265d47bedf490907eb9dad814cb1c0c37389d70694d5a780386cf5",
-"78113e1939f42cfdbbb6f3ec70e5fdecf93751612b6adb7addfbdd16c0437b67",
-"b829ee49ae74733cab51420e58159a31e5ff95c051b95ae8e0873c399bcc9401",
-"9d9a368e05cd00107b0932c20f6ec49c9e13d0f19a5fee70b5d92988bf31d5d9",
-"61502cf92645dbbb0f36dd2cc5a6de9d0d9b3ba673732179952f4ff02cebb262",
-"9fe3d4f5331010bdd69bb16ea9bc0b22ee59a7a2a1a9af943afd00ea98650429",
-"e3617560d1725b3823f298f4fa7ca129dccc8c8a580f593698234b23c7c1d3b8",
-"f9bbce31252eb03fdea5d95aa4a7228290f94304170e2208fa00444ec2742e0b",
-"770ff49528734f67a4db509f4723d808f5e8ba4aa48679f762e27a697f9d9907",
-"b26806285137ef6ad679acbed3f4c45dea7929eef81b7e6724b1ccca1fcc6a50",
-"624578649c808dc5854273b0b8cd8afb7e325160365ec3613c8ec59bef927ab7",
-"a7b476df7cb29a84a3fab302b0e7ed7e9997822e360559f6fc9522357283e191",
-"c73a9a2ca4f7b9ad9177ba58c79a969b66f1dd5f2fb31c6dbf492923cb5206f3",
-"3ed846b5a4952320647b3a22a04fe4613ccd5a8f529cf87374a50c99532073df",
-"827d23fda9e632debffb5b23d77d346a638003580f1d4ad3cc05ff5f875029da",
-"135704a77c87ca48026a676ac953d725a603a9f9168d516cd3aee51a66fb2fae",
-"8b085ada11c4c0e61c4f5d3d76338bc4dfd42971c77becb5e720f8f8b9aa784d",
-"b493163b6a68e818fa30606cb3dae56e481d3202f0f2043a7d341eb05213aaad",
-"2d366625b0c687a7c5fb33dbe714704f64c95397cb17052fce9999213a79ad70",
-"f12a420e6cfb78a679e51a27400795da53925ce93733bb6714586d8b69466c30",
-"243155fe45e11c6549b695959e8989f159b7387a3b509998dbbfdcb807db73a8",
-"d0923b57138819b6db43211454d28336f7b697446a84862bf94780967cec69db",
-"6a612b0178ed114bca73aa175171630e11375a1030b2ddc19ff02ddd74a0b776",
-"0d0780cf6ae8c2e3a0d021a8a1fc486a47a1ca509ea230ad5ac052991a672b17",
-"3cd6b7f35072713164b1d8d929393be969af45cfc65a438ffefbf0eae468465c",
-"7fba35c8ebb1dd0d28b0a8bb69074b4d884ac95c791135a241979c4d9bf604ad",
-"2550067743d043b17447babd1f3fc2c2a1c6d4c687d3c722e3c15bca2e1145d5",
-"d6d94bf5f391fe61ebbd1c47f0433404873e17459c41bdbd4d87caa4bf12a1f3",
-"033bcd91c24ba5d3fc9849cd3ded5dc338bba3c8271b3f04b860b19edab9249c",
-"e7a7b6f4514fbe9c8be256cbdf072875fedc503ff26c9561f28e6f14107db31f",
-"7ebaf51d4d5b03dcac0c6235d0ba127132c12b26b9e4a705a5c729ac51081a97",
-"ad68a219354e7210d995cbab4e17244da4267b48bcffdbe69f44e2f14ff2110f",
-"f1ad02f6dcefd816bf3f9e3f49e987167fb0298d0206a8415482ab52ee279162",
-"6f586fde58769f7fc256752062f0faebf939d6add9ceecaae091727e411c4362",
-"f7aeee5ea66e39e7178b78ff71910f4e10d20bae06a3a877f32133a7496829d8",
-"5c4ed38816857d44dea82cbe05196f7282e900616f0c5a57146ef42fe3532263",
-"d4a8fb2fbe0c6f6e05b6ca70a5a74c9477c0f7a90c7f68d63105533146a584f8",
-"4ec342083813615fec3860289cbc639fcd780880755bd1cf79f21fb695674f42",
-"9c73e66e67e1f62ae6cab8ddff9dd5958be68a2aa06f01a18b4e8009a2adf966",
-"c9bcc980fde6e0267853f108eb77601e1ffd9f025cf7f154c29f516adb7f2fff",
-"366fc59dbfc82c70a1317b99ada9d454a8f0d4f2506e1fe8b05799ca4b414eba",
-"f14fdafed9c0508e882c75f4b4110f75b4964734157b56001044017bacd82e2e",
-"d5722be436aa34cae5ceac372f3bbad99f5244d33f073554638bc49cc9d6a09f",
-"97171e7dc5779b629e6d82a0c268aeb562fdab1808d1bb25c2088195301b70c9",
-"4bdb1d2b206b63da1eef488eaae58cce8fa0e8ea0e8b26e5dfb6c84207e60477",
-"1fb39e8a8f88a279501bc24145f9ef04c51aefa572abcfddd5a80c48f2cf72ed",
-"de1e67a0ecad8b7c1e3479e46a6e467f47d844e8bf07573fc75b94c9572b1ef6",
-"a2842efca38bf3eba7ff104b4d2fad5d428bae37c938db3d18857e2d19303458",
-"c0422c7c75e32e6d3c17043e55b383ade2843aad1bec04e7609264ed1d980486",
-"395ecb28fb24d9f3760fb8abc18815f43e9ef19b996ed2c2268beb6f0def1841",
-"7cc4595a15170d19eabf3f8f87a1b5af79f0858266142ddb47213a71311a2503",
-"a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04",
-"8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475",
-"72935166c52aa3297cf1fa442b5d772e7520949dad54bb2ba4e6e6a18e6eacb2",
-"d7f01169c73b033c1a6843b56a36bd50ffd8f0054f7b12e9dbcdbc032b6a52b4",
-"325a16603bcf5145934b8b927c70f57c7f38bfaa89771f33cbf3d67f7c13b5e4",
-"7c33f5abf31d30a7be0094daaad9b4be00f7af279cc54b85a1759f871498c108",
-"adaf6f4812cf830ce2122c03c0637f74f29a676ddaa960146f919793c6f800c5",
-"e13f778ecc9dc1eb9b934e31db0ea230acc2f4749746e75ca72e0d25bd0c85d2"}'::text[]
-) as applied (object, sha256)
+from unnest( E'{"function duly.clock","function duly.now","function duly.new_id","function duly.is_time_zone","function duly.touch","function duly.refuse_change","function duly.this_window","function duly.wake","function duly.wake_workers","function duly.protect","trigger users_touch on \\"user\\".users","trigger webhooks_touch on \\"user\\".webhooks","trigger apprise_addresses_touch on \\"user\\".apprise_addresses","function \\"user\\".after_quiet","function \\"user\\".meet_telegram","function \\"user\\".link_telegram","trigger transition_is_append_only on duly.transition","trigger transition_is_not_emptied on duly.transition","function duly.stamp_sent_message","trigger outbox_stamp_sent on duly.outbox","trigger outbox_wake on duly.outbox","function duly.is_finished","function duly.purge_messages","function duly.resend","function duly.resolve","function duly.is_locked","function duly.find_next_message","function \\"duly\\".\\"outbox_guard\\"","trigger \\"outbox_guard\\" on \\"duly\\".\\"outbox\\"","function \\"duly\\".\\"outbox_timeline\\"","trigger \\"outbox_timeline_insert\\" on \\"duly\\".\\"outbox\\"","trigger \\"outbox_timeline_update\\" on \\"duly\\".\\"outbox\\"","trigger is_append_only on ledger.job_event","trigger is_not_emptied on ledger.job_event","function ledger.event_id","function ledger.refuse_other_tenant","function ledger.require_tenant","function ledger.first_event_detail","function ledger.request_digest","function ledger.refuse_other_request","function ledger.enqueue","function ledger.wake","function ledger.enqueue_many","function ledger.remaining_capacity","function ledger.claim","function ledger.done","function ledger.mark_expired","function ledger.fence","function ledger.complete","function ledger.is_locked","function ledger.find_next","function ledger.release_key","function ledger.cancel","function ledger.redrive","function ledger.redrive_many","function ledger.purge","function ledger.erase","table ledger.job","table ledger.job_event","policy job_of_tenant on ledger.job","policy job_event_of_tenant on ledger.job_event","policy job_of_any_tenant on ledger.job","policy job_event_of_any_tenant on ledger.job_event","block supabase","function \\"ledger\\".\\"job_guard\\"","trigger \\"job_guard\\" on \\"ledger\\".\\"job\\"","function \\"ledger\\".\\"job_timeline\\"","trigger \\"job_timeline_insert\\" on \\"ledger\\".\\"job\\"","trigger \\"job_timeline_update\\" on \\"ledger\\".\\"job\\"","grants"}'::text[], '{"ca658f40d7c629eb967c4a69a3f0bdd9260a67ea0eb993f8dfca7782418630c4","0d99c6727a0f93b61afd33ef4df4945d96f505591b277825efdae40d8ee1cf43","df904782e54579b6596fa1783ecf81f784577068fa878439e01a441e7f5338af","f7455ee68859eaf6d8df1edc2caae5d0b1df40952715fa917c7dcdd30f6a565a","905fa4ec7e8071b3cb4dbd52ba7479c98d996b446a65290aec43882781c4a7bc","d324f82b2f339d2e4c971dfc6dc7a5abdc4d34d015a2b7145e84553f1002be3c","bdc907d6f28a0bb0f66015956c7c2314c93100d4c8087b0ec565bb40c0eaef94","4c908c9721e7bb10a61435fb266b297c975aff1547487d38d1c910b235d73161","bd040314028ba50f651cd669c5c395a01a09281db06abd11152f70413bab2611","3c7137c057a36bf16bb271f3035a36964520c35a31bb5fcb17e32fb04b5b77ae","8228365a23b7655c8d55bb31ae4deeea28ddb195e99fd85a1ca0deef4cf15b1e","de6bed0ba4265d47bedf490907eb9dad814cb1c0c37389d70694d5a780386cf5","78113e1939f42cfdbbb6f3ec70e5fdecf93751612b6adb7addfbdd16c0437b67","b829ee49ae74733cab51420e58159a31e5ff95c051b95ae8e0873c399bcc9401","9d9a368e05cd00107b0932c20f6ec49c9e13d0f19a5fee70b5d92988bf31d5d9","61502cf92645dbbb0f36dd2cc5a6de9d0d9b3ba673732179952f4ff02cebb262","9fe3d4f5331010bdd69bb16ea9bc0b22ee59a7a2a1a9af943afd00ea98650429","e3617560d1725b3823f298f4fa7ca129dccc8c8a580f593698234b23c7c1d3b8","f9bbce31252eb03fdea5d95aa4a7228290f94304170e2208fa00444ec2742e0b","770ff49528734f67a4db509f4723d808f5e8ba4aa48679f762e27a697f9d9907","f1a55960cd782b1f7c6b26fe19f30572a1189bd54900b98cce2f7f055ca6155d","624578649c808dc5854273b0b8cd8afb7e325160365ec3613c8ec59bef927ab7","3dcc027d0bc1140e45347eee3a08cff28d795d1a6b1cf84385e2c519c902e6ec","b11a2410f7b2a34012bc05088134b8e79bd812c596a4db469b15e00bf4bec5c2","044a6216f511debfea6f6ad245d0b76ce719f42eb701dbabac1975997d5f495a","827d23fda9e632debffb5b23d77d346a638003580f1d4ad3cc05ff5f875029da","9ce500682ae45aca1fa9640d83ac71dcd2e96492daa8d32fd68879d89d67077e","9bf5f7b3354ac723a52cd1ba1441731f13fc9f45e810b179904407aee5071868","b42a9bb254f37dd7d0e67d6da4bc87daadf27b71553eb6dbe743206048b933bb","6e3137841a8d6b229d328fd0666a7bf81be877c2c072c22f587ef0e28f22948e","9d693ec3fe012efc41c7d84f924e97d685714b9249a9e4560c3f2baa7cbcfa7b","c1c2795825852b25d38e139d4ea62375e56737994ea9ce54a8d60404e6adb7b1","d0923b57138819b6db43211454d28336f7b697446a84862bf94780967cec69db","6a612b0178ed114bca73aa175171630e11375a1030b2ddc19ff02ddd74a0b776","0d0780cf6ae8c2e3a0d021a8a1fc486a47a1ca509ea230ad5ac052991a672b17","3cd6b7f35072713164b1d8d929393be969af45cfc65a438ffefbf0eae468465c","7fba35c8ebb1dd0d28b0a8bb69074b4d884ac95c791135a241979c4d9bf604ad","6bb86f9500644daaadaf31b7bbd93772d2178b36127a5c018412891848b1b047","8547851a2a85d95d0290999e3ec65ed0b229c74067e7f2429a757273a8f7aef5","12e68de56553849076cdb5369ac1437e32c3160f00dec6b12dd63c2bf295ca82","b8d771196977950dccf80fb699e23370e029dffaa23d434d4e1a5a55c2922b48","7ebaf51d4d5b03dcac0c6235d0ba127132c12b26b9e4a705a5c729ac51081a97","d689cfb5c46432f6bc4cbfb450767dcf970667d6c6e3a157c3adc7d4ce01e0d1","fe39a2947c093c919982e030a9a84e0a0a079ee20252f865ed8d151ecb4eae7b","3c0f20c3f9aa1435fe172f6bee6c9cb624fee43c13b9e55b4092ef38f7519c8d","87e36064c7b72ff9b5b65163fa8310d9fa0f89cad6736cdf29aecc720d0a53f3","b345d80e26fbabb2302f6347e665e42141dc865c2abe690fa28bf09dc27b1283","18045950459be2cdb3747225978f50f45170ab14e81b8eb1cc22937aff60a316","27d75bf16b6399137ee28d691c60f8806474dcb67b7452b2f24fcc25ea45c243","157a0c6b8e244534d15b7996910fc175ae3d1b11bc5c6866f40afa27e06e7d02","4dbae63e9166397d4cef921aa643e83a9076dc642e29a773e24cdfc80c66c0cc","38a04f8aa84dd9984a6442255a7b2287091a90072fb0e57d6621848825c367ec","68c0495edf2931fca4459b9fcbab3727387b8394c8e29cfc04e3756cf4adc9ec","09b66a3a306792c826b69e647e218285429643f5fde5ce6e7a2428479713dadb","4e4fdab364f78e26df4a8b1c58f950ae9216ae4c6a03d16eba1179dae8463e12","ac20b6d5fdb33647a79d2ab80551b6b201daa9e000fc3832b46edbed0d6a664a","1fb39e8a8f88a279501bc24145f9ef04c51aefa572abcfddd5a80c48f2cf72ed","de1e67a0ecad8b7c1e3479e46a6e467f47d844e8bf07573fc75b94c9572b1ef6","a2842efca38bf3eba7ff104b4d2fad5d428bae37c938db3d18857e2d19303458","c0422c7c75e32e6d3c17043e55b383ade2843aad1bec04e7609264ed1d980486","395ecb28fb24d9f3760fb8abc18815f43e9ef19b996ed2c2268beb6f0def1841","7cc4595a15170d19eabf3f8f87a1b5af79f0858266142ddb47213a71311a2503","a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04","8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475","e18082f3ef883ba2bb76982ae3e170a5f2e05dc7c8fae3d005effc2dcebd58fb","583fe464ad5356991ce4e6cd4688546a05b9c0dd20f55de4dca9ee692e330ca8","c7b0db01358c74d50cf223e2c6332ad50016cc524c921db04c6f1cf347d2feaf","6e059f6440944d04beca0b6a0ba3cbd9ffee29068d1ac8133cc3136bb6d3c7fe","16a7ecc469478ff7ca4d30cbd4aa82666c6e9f8681faf77170c92605b7f95d45","578ef347934df2c447252b0fad90429c46d35d5b176952e32a1d4daef3e7c57d"}'::text[]) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 -- What the engine writes once, when its functions and guards are there.

@@ -169,7 +169,7 @@ create table posts.posts (
     legacy jsonb,
     settled_by text,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     constraint pk_posts primary key (id),
     constraint fk_posts_users_author_id foreign key (author_id) references "user".users (uid) on delete restrict,
     constraint ck_posts__release_time check (legacy is not null or release_time = created_at + interval '6 hours')
@@ -482,10 +482,10 @@ begin
             raise exception '% cannot begin as %', 'post', new."status" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
         new.version := 1;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the key of % % cannot change', 'post', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'post', old."id" using errcode = 'DU001';
     elsif (
         new."author_id", new."created_at", new."release_time", new."daily_key", new."request_id", new."image_url",
             new."legacy"
@@ -500,7 +500,7 @@ begin
         (new.caption is distinct from old.caption)
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
         if old.status = 'RELEASED' or new.lease_owner is distinct from old.lease_owner then
             raise exception 'post % is % and stays as it is', old.id, old.status using errcode = 'DU001';
         end if;
@@ -517,7 +517,7 @@ begin
             old."status", new."status" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."status"::text;
+        new.transition_from := old."status"::text;
         if new.caption is distinct from old.caption and (old.status, new.status) <> ('PENDING', 'PENDING') then
             raise exception 'post % is % and its caption stays as it is', old.id, old.status using errcode = 'DU001';
         elsif old.status = 'PENDING' and new.status = 'PROCESSING' and old.release_time > duly.clock() then
@@ -589,24 +589,22 @@ create or replace function "posts"."posts_timeline"() returns trigger
 begin
     insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'post', "id"::text, revision, duly.clock(), moved_from, "status"::text, case
+        'post', "id"::text, revision, duly.clock(), transition_from, "status"::text, case
             when status = 'PROCESSING' then lease_owner when status = 'RELEASED' then settled_by end,
             jsonb_strip_nulls(jsonb_build_object('version', version, 'attempts', nullif(process_attempts, 0), 'aiError',
             ai_error, 'legacy', case when legacy is not null then true end))
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create or replace trigger "posts_timeline_insert"
-    after insert on "posts"."posts"
-    referencing new table as moved
+create or replace trigger "posts_timeline_insert" after insert on "posts"."posts"
+    referencing new table as new_rows
     for each statement execute function "posts"."posts_timeline"();
 
-create or replace trigger "posts_timeline_update"
-    after update on "posts"."posts"
-    referencing new table as moved
+create or replace trigger "posts_timeline_update" after update on "posts"."posts"
+    referencing new table as new_rows
     for each statement execute function "posts"."posts_timeline"();
 
 -- Before the grants of a branch: takes from PUBLIC and from duly's own roles what they may do with its objects, so that
@@ -672,34 +670,7 @@ grant update (looked_at, breached_at, breaches) on posts.objectives to "duly_wor
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'posts', applied.object, applied.sha256
-from unnest(
-     E'{"function posts.daily_key",
-"function posts.iso",
-"function posts.kept_name",
-"function posts.create_intent",
-"function posts.expire_uploads",
-"function posts.retain",
-"view posts.documents",
-"function \\"posts\\".\\"posts_guard\\"",
-"trigger \\"posts_guard\\" on \\"posts\\".\\"posts\\"",
-"function \\"posts\\".\\"posts_timeline\\"",
-"trigger \\"posts_timeline_insert\\" on \\"posts\\".\\"posts\\"",
-"trigger \\"posts_timeline_update\\" on \\"posts\\".\\"posts\\"",
-"grants"}'::text[],
-    '{"65c7adc5a5948177ad76d05882a63aac3f920b385369ae432d2e161a5c65739e",
-"90a935529db8e52ac70389be3c9df360322c289fd9ec54d7e320bb069b911d9b",
-"239cf2313392e89196d91de37e695800722c14aadfba8119c404208a5f675423",
-"c55a7c09b3859744cd4a6e3261021677522d83c1749cacf8e244ef431ff57a63",
-"1596a3662d0052d8da9a3c9edca6329ebc483174cfbac5cc543fafc424d4217c",
-"05a6cc484cfb944ff28fa2fa1ea8b9d19437885919e196a3c10c379797c486a1",
-"25dfaee0a63dd91831620059b0400230ac8ee792f3fc8a165ba836910d9930d9",
-"50e8f6263e87b9d741b3fb3f4d959206086541fe52474882938caac77b3b0a82",
-"f1635420997ac728e93c3bd1d9e52a61a0b774271ed2a20f4d7375755f6c0049",
-"544283d3c2985dc9f014957e5b5bf44ed72f3622235c6d286056d3fbe69a8295",
-"22052217f0783de3a6bb37cbbdd8ecb58a917033e177c5e18634c3415586ee17",
-"5723c07f0c37c7bb3ab830ef66a27e77f54b1f51f96e813725f5ffaef13920af",
-"948abf129195d43b8b1da826ebab079855d40703b1a65365f651f250d8e8365f"}'::text[]
-) as applied (object, sha256)
+from unnest( E'{"function posts.daily_key","function posts.iso","function posts.kept_name","function posts.create_intent","function posts.expire_uploads","function posts.retain","view posts.documents","function \\"posts\\".\\"posts_guard\\"","trigger \\"posts_guard\\" on \\"posts\\".\\"posts\\"","function \\"posts\\".\\"posts_timeline\\"","trigger \\"posts_timeline_insert\\" on \\"posts\\".\\"posts\\"","trigger \\"posts_timeline_update\\" on \\"posts\\".\\"posts\\"","grants"}'::text[], '{"65c7adc5a5948177ad76d05882a63aac3f920b385369ae432d2e161a5c65739e","90a935529db8e52ac70389be3c9df360322c289fd9ec54d7e320bb069b911d9b","239cf2313392e89196d91de37e695800722c14aadfba8119c404208a5f675423","c55a7c09b3859744cd4a6e3261021677522d83c1749cacf8e244ef431ff57a63","1596a3662d0052d8da9a3c9edca6329ebc483174cfbac5cc543fafc424d4217c","05a6cc484cfb944ff28fa2fa1ea8b9d19437885919e196a3c10c379797c486a1","25dfaee0a63dd91831620059b0400230ac8ee792f3fc8a165ba836910d9930d9","58a0573a8f9b45b5c82392a9cd4773d42a8ec449e70b72c62ed6c7629216e4cb","73b3db3f2083faafb14821467824fea6971a3a19e21670c9504864b72ca14510","3c483b701cf64126f20a43a57c92027e0105121c31208eb5e49d32a1e53e6a93","dff1b81b4b6539b5c089d796829d5a2cf2a632e7fd72efd276d9b6c56610cf79","f285dd09cf2a9c501e02ed57b2611beb456093a2964a8317377c8f90ffd1f368","262fe24a7d352d8e7bbcf1088adb97eea3aa994253b1bdf90a73da40a948786f"}'::text[]) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 do $closing$

@@ -161,7 +161,7 @@ create table scheduler.jobs (
     request_key text,
     request_digest bytea,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     constraint pk_jobs primary key (id),
     constraint fk_jobs_users_user_id foreign key (user_id) references "user".users (id) on delete restrict,
     constraint uq_jobs__user_id_request_key unique (user_id, request_key),
@@ -310,7 +310,7 @@ create table scheduler.job_runs (
     reminder_id uuid,
     reason text,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     constraint pk_job_runs primary key (id, scheduled_at),
     constraint fk_job_runs_jobs_job_id foreign key (job_id) references scheduler.jobs (id) on delete cascade,
     constraint ck_job_runs__status
@@ -540,7 +540,7 @@ declare
     crowded bigint;
 begin
     select j.job_id into crowded
-    from (select distinct m.job_id from moved as m) as j
+    from (select distinct m.job_id from new_rows as m) as j
     cross join lateral (
         select count(*) as pending
         from (
@@ -561,7 +561,7 @@ comment on function scheduler.check_run_limits() is
     'A schedule has a limited number of pending runs. DU010 at the limit.';
 
 create or replace trigger job_runs_limits after insert on scheduler.job_runs
-    referencing new table as moved
+    referencing new table as new_rows
     for each statement execute function scheduler.check_run_limits();
 
 create or replace trigger trg_reminders__upd before update on scheduler.reminders
@@ -596,11 +596,11 @@ create or replace function scheduler.watch_partition(part regclass) returns void
     as $$
 begin
     -- A statement that names the partition itself fires the triggers of the partition, not those of the whole table.
-    execute format('create trigger job_runs_timeline_insert after insert on %s referencing new table as moved'
+    execute format('create trigger job_runs_timeline_insert after insert on %s referencing new table as new_rows'
         ' for each statement execute function scheduler.job_runs_timeline()', part);
-    execute format('create trigger job_runs_timeline_update after update on %s referencing new table as moved'
+    execute format('create trigger job_runs_timeline_update after update on %s referencing new table as new_rows'
         ' for each statement execute function scheduler.job_runs_timeline()', part);
-    execute format('create trigger job_runs_limits after insert on %s referencing new table as moved'
+    execute format('create trigger job_runs_limits after insert on %s referencing new table as new_rows'
         ' for each statement execute function scheduler.check_run_limits()', part);
 end
 $$;
@@ -1024,7 +1024,7 @@ create or replace function scheduler.note_sent() returns trigger
     as $$
 begin
     if not exists (
-        select from moved as m where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
+        select from new_rows as m where m.kind = 'reminder.due' and m.status = 'sent' and m.transition_from is not null
     ) then
         return null;
     end if;
@@ -1032,16 +1032,16 @@ begin
     select k.job_run_id, m.sent_at, duly.clock(), duly.clock(), m.payload || jsonb_strip_nulls(jsonb_build_object(
         'channel', m.channel, 'message_id', m.id, 'receipt', m.receipt
     ))
-    from moved as m
+    from new_rows as m
     join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
-    where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
+    where m.kind = 'reminder.due' and m.status = 'sent' and m.transition_from is not null
     order by k.job_run_id;
     with sent as (
         select r.id, r.scheduled_at
-        from moved as m
+        from new_rows as m
         join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
         join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
-        where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
+        where m.kind = 'reminder.due' and m.status = 'sent' and m.transition_from is not null
             and r.status in ('pending', 'snoozed') and r.reminder_id = m.id
         order by r.id
         for no key update of r
@@ -1057,7 +1057,7 @@ comment on function scheduler.note_sent() is
     'Records a sent reminder with its run, in the transaction that settles the message.';
 
 create or replace trigger outbox_note_sent after update on duly.outbox
-    referencing new table as moved
+    referencing new table as new_rows
     for each statement execute function scheduler.note_sent();
 
 -- Answers -------------------------------------------------------------------------------------------------------------
@@ -1321,9 +1321,9 @@ begin
             raise exception '% cannot begin as %', 'schedule', new."status" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the key of % % cannot change', 'schedule', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'schedule', old."id" using errcode = 'DU001';
     elsif (
         new."user_id", new."created_at", new."request_key", new."request_digest"
     ) is distinct from (
@@ -1336,7 +1336,7 @@ begin
         ((new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at))
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."status" is distinct from old."status" and not (case old."status"::text
         when 'active' then new."status"::text = any (array['paused', 'archived'])
         when 'paused' then new."status"::text = any (array['active', 'archived'])
@@ -1346,7 +1346,7 @@ begin
             old."status", new."status" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."status"::text;
+        new.transition_from := old."status"::text;
     end if;
     return new;
 end
@@ -1362,22 +1362,20 @@ create or replace function "scheduler"."jobs_timeline"() returns trigger
 begin
     insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'schedule', "id"::text, revision, duly.clock(), moved_from, "status"::text, null::text,
+        'schedule', "id"::text, revision, duly.clock(), transition_from, "status"::text, null::text,
             jsonb_build_object('rule', rule)
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create or replace trigger "jobs_timeline_insert"
-    after insert on "scheduler"."jobs"
-    referencing new table as moved
+create or replace trigger "jobs_timeline_insert" after insert on "scheduler"."jobs"
+    referencing new table as new_rows
     for each statement execute function "scheduler"."jobs_timeline"();
 
-create or replace trigger "jobs_timeline_update"
-    after update on "scheduler"."jobs"
-    referencing new table as moved
+create or replace trigger "jobs_timeline_update" after update on "scheduler"."jobs"
+    referencing new table as new_rows
     for each statement execute function "scheduler"."jobs_timeline"();
 
 create or replace function "scheduler"."job_runs_guard"() returns trigger
@@ -1389,10 +1387,10 @@ begin
             raise exception '% cannot begin as %', 'run', new."status" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
         new.sent_at := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the key of % % cannot change', 'run', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'run', old."id" using errcode = 'DU001';
     elsif (
         new."job_id", new."period_key", new."scheduled_at", new."created_at"
     ) is distinct from (
@@ -1405,7 +1403,7 @@ begin
         false
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
         if new.status not in ('pending', 'sent', 'snoozed') and new.remind_at is not null then
             raise exception 'run % is % and gets no reminder', old.id, old.status using errcode = 'DU001';
         end if;
@@ -1420,7 +1418,7 @@ begin
             old."status", new."status" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."status"::text;
+        new.transition_from := old."status"::text;
         new.sent_at := case when new.status = 'sent' then coalesce(old.sent_at, duly.clock()) else old.sent_at end;
         new.remind_at := case when new.status = 'snoozed' then new.remind_at end;
     end if;
@@ -1438,23 +1436,21 @@ create or replace function "scheduler"."job_runs_timeline"() returns trigger
 begin
     insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'run', "id"::text, revision, duly.clock(), moved_from, "status"::text, null::text,
+        'run', "id"::text, revision, duly.clock(), transition_from, "status"::text, null::text,
             jsonb_strip_nulls(jsonb_build_object('job', job_id, 'period', period_key, 'remindAt', remind_at, 'reason',
             reason))
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create or replace trigger "job_runs_timeline_insert"
-    after insert on "scheduler"."job_runs"
-    referencing new table as moved
+create or replace trigger "job_runs_timeline_insert" after insert on "scheduler"."job_runs"
+    referencing new table as new_rows
     for each statement execute function "scheduler"."job_runs_timeline"();
 
-create or replace trigger "job_runs_timeline_update"
-    after update on "scheduler"."job_runs"
-    referencing new table as moved
+create or replace trigger "job_runs_timeline_update" after update on "scheduler"."job_runs"
+    referencing new table as new_rows
     for each statement execute function "scheduler"."job_runs_timeline"();
 
 -- Before the grants of a branch: takes from PUBLIC and from duly's own roles what they may do with its objects, so that
@@ -1541,122 +1537,7 @@ grant execute on function scheduler.undo(bigint, bigint, interval) to "duly_api"
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'scheduler', applied.object, applied.sha256
-from unnest(
-     E'{"trigger is_append_only on expense.expenses",
-"trigger is_not_emptied on expense.expenses",
-"function scheduler.tg_set_updated_at",
-"trigger trg_jobs__upd on scheduler.jobs",
-"function scheduler.limits",
-"function scheduler.check_schedule_limits",
-"trigger jobs_limits_insert on scheduler.jobs",
-"trigger jobs_limits_update on scheduler.jobs",
-"trigger trg_job_runs__upd on scheduler.job_runs",
-"function scheduler.write_run_key",
-"trigger job_runs_key on scheduler.job_runs",
-"function scheduler.fill_remind_at",
-"trigger job_runs_remind_at on scheduler.job_runs",
-"function scheduler.delete_run_key",
-"trigger job_runs_delete_key on scheduler.job_runs",
-"function scheduler.check_run_limits",
-"trigger job_runs_limits on scheduler.job_runs",
-"trigger trg_reminders__upd on scheduler.reminders",
-"trigger trg_confirmations__upd on scheduler.confirmations",
-"function expense.check_reversal",
-"trigger expenses_reversal on expense.expenses",
-"function scheduler.watch_partition",
-"function scheduler.list_partitions",
-"function scheduler.lock_partitions",
-"function scheduler.attach_partition",
-"function scheduler.make_months",
-"function scheduler.ensure_partitions",
-"function scheduler.drop_month",
-"function scheduler.take_back_runs",
-"function scheduler.cancel_open",
-"function scheduler.finish_archived",
-"function scheduler.begin_plan",
-"trigger jobs_begin_plan on scheduler.jobs",
-"function scheduler.change_plan",
-"trigger jobs_change_plan on scheduler.jobs",
-"function scheduler.follow_zone",
-"trigger users_follow_zone on \\"user\\".users",
-"function scheduler.ensure_run",
-"function scheduler.note_sent",
-"trigger outbox_note_sent on duly.outbox",
-"function scheduler.receipt_of",
-"function scheduler.answer",
-"function scheduler.undo",
-"view scheduler.upcoming",
-"view scheduler.due_runs",
-"function scheduler.is_locked",
-"function \\"scheduler\\".\\"jobs_guard\\"",
-"trigger \\"jobs_guard\\" on \\"scheduler\\".\\"jobs\\"",
-"function \\"scheduler\\".\\"jobs_timeline\\"",
-"trigger \\"jobs_timeline_insert\\" on \\"scheduler\\".\\"jobs\\"",
-"trigger \\"jobs_timeline_update\\" on \\"scheduler\\".\\"jobs\\"",
-"function \\"scheduler\\".\\"job_runs_guard\\"",
-"trigger \\"job_runs_guard\\" on \\"scheduler\\".\\"job_runs\\"",
-"function \\"scheduler\\".\\"job_runs_timeline\\"",
-"trigger \\"job_runs_timeline_insert\\" on \\"scheduler\\".\\"job_runs\\"",
-"trigger \\"job_runs_timeline_update\\" on \\"scheduler\\".\\"job_runs\\"",
-"grants"}'::text[],
-    '{"879d5dc1e2e5b136974b1227606ced60d335894dc7755c42f4dd55229689eae5",
-"6d5b2d665a50cb4d028801a2fd64c4d23e3d6997354ad2e7dd5bab106ada9752",
-"61bb8aa907cefd1d6c828c320db3a721e1ace183367977310f9c77a768a0fade",
-"b0a38a3adc85e7c76880f6bcd1b61b75675c5ea253d6a364678a1547bd4af56f",
-"a8885ad6c1f65b8457583c09dc7dcc647a171fccd4a344cd1611f302dc8f98e5",
-"4b34a8c59b048ae0e3224cad54bc6d4b9d09a07d2954aef1d5bfd95cce8c5555",
-"317581a387e3e11a56623f5c2e3e5e7f143ce07cfa50e2d8f9ea1c9092ae7c00",
-"8e3194d61856a0c9e599175d57d7d8acc66ad22baf75faee79fe6c209fd0453a",
-"04ef3cb8bc6f6564f94a6d09271fd629717ddf545725eaccf7f7366cf232c120",
-"80870393311032261f28ed029b4dbf107ce3d5701964c8c9389317470af41eae",
-"3393be82e57326519238b080693b9e86ac877c2930920b8f8ee3dca05bb43387",
-"cccec23e0c2871ba49a88f05d54cb6a88368bd9e2c839bc6ef1efd954080de99",
-"084de821118744fe8c5653d920d4f0205f175b99c28672cc795c1e1dc72528bf",
-"138e42bcc0c13655b099e410596c7ee0263ea43de636692c7eca7cec032c193a",
-"c3c2e1a0715ba379fd61fd07f4aa4b2a222a85d787790f927c8a48a226d34d42",
-"b33d3e08a14a802c2b2f25c910944d1b4694d9da67d0fde822e34cd0a5f5fea5",
-"420c38d938eb8e1f1e02a1fd048f1c444989e5b6f8ea9b8ac8bc32c5542d3994",
-"16ee85d48a67b78a90f9d47b51cbe695f51250e9bc62011dd34570b8ec9da68f",
-"756edfaff6bf7c1c2eb1712bb3efa8fa97190f19bb7bf36bc2f2d077371efd26",
-"55b62d11198e930e22b37fb9f63a409f7c0242c0ced0e7da01007bcc9ac93168",
-"03ff0bf7eb6a6a9d76d262b4da4c14150be766454534e77fd4a56747611ee79a",
-"437d9b78ddc5f20b98a239b948cd27f3210027841d012a2a36abec0693ba50e3",
-"1baba241269ede74047c4dbecf7016c2b1c8ad7759d39ab7d8ef691e183d20ef",
-"7c128e550915463236e225b3c62e75039a78ea8c9b72840b800aa535dcb17df7",
-"8a3ae3f0138100bf72518d556f9357b327b206d58f9371167a0ce888d287ebeb",
-"3861322aac63064cd4581536d0c8d1ae5f6e9c67347988b75931d64b9c38ced7",
-"356edb496583e86ed8a964b36db241811df76c5b674f10e0f278656a3035196c",
-"f71e969a66a079fbf4a8c526ee977e0957c02ee2a897bd2780ec75b91407f656",
-"03298b9a753bf023e18c327dfb131e980df9c44dc2714adadd301fc51f3cd143",
-"0f479c95be3fb173d57ea0b9f5adbbf861ad77fc2fe864340257d9a02459ea6b",
-"c241eb4cc2f80b9b79805135e6d5756bf8b232821d448f1bcbb0faa8f09e1b34",
-"c71f2bd9640aa63538d7920b17021fac0de6651ba964ba080f21f98e6e10dc6c",
-"45f931c25b7945d91fd77967f94a6731fd10e7850167e0a256eb210f0c88838c",
-"934371fb4c5c970b82499a862fb7aabd219ff99b68e806a875f5df829182416b",
-"239847fa87fcf14ab15b203b8815a32734e5a8fb558056a9bc139b8ff6958f6b",
-"238339584d8b3ff3de5d806ba4a0de21fc5296654d0b5c0c22507c00354947c2",
-"b7bdd6262ca300d8f64b9dd05d938a53005aef27a04f70acb1f5480443dd9c53",
-"7bb8ec9fdaf85754ddb0550ffef640098e75181c95e87e2a8462d7b11e30fa30",
-"afef636230ce5eae60ed40a0ca5337ead1de5168b949088ec5c56164c3756aa1",
-"2fd8722e3246df3db149941e5123b94238d1c11977252bb08c99936ad5193050",
-"b7f4a660ba41812e34bafd8c4ea4e562d2012a5c98103ae895e98c9ba3a48107",
-"c9c4305e5157ab2e83c99f74491d395af3b98ab9a887fc3507b6fc17e595985e",
-"023ffc958b218ead64b78eff0e9c7c5a038b16bb6465fbac4b7290609b774fb7",
-"aff11bb37c30186a772bf11db728b449a2c1d030e4568ba6e1c78fc16b3ed919",
-"a43328ae54c95a1a026442e2f1cecfa9af3e873d71482ad5fbd2b6ffbadf7299",
-"63a619ec4e4781b05ffe73dff5b9d351682eed5a5ce735522245aa2706eb36c4",
-"3d9a1b79053cdbfdfef506be1635f8650368ecaf24be6c51d103348a70f03f31",
-"cb6660094e5a1f70847c98045c19c3a74254c8b4fc696645a5114db185cdd541",
-"f115bee11d63886a32e59b6d2668e5afa0e877a0435002bdc30f413403517ac3",
-"64c5a659635fa53d01892e3f4bec941f32cbbbcbc1d0fae612a54b69e696e03e",
-"a82e3515c555cc55e8be3f417715b178a58dd6230e5c9e08680d0ae9d97b03fe",
-"b1af503047237f33e7d308917ed791a8c8b1996970b377b6131992bc80f802df",
-"5cf1c7b8d0e1cd671254c8577d736a4cdba557d9451b9d77f5783b6f6670db5f",
-"6fec97881025c4b44fa51eca5658ac953454e52a46e488848cc0c06c44dc9971",
-"7981906070b808eff7b3531346034a247135720087326f8574c102b747362a08",
-"6ffa72ea0e13ac6986caac20bfeeb604a9c23ea863d65de2e19953582571885e",
-"7ad7b82d7da9f0b980efc7a6c76fa53a102b98d129ef94c82bee3a9449a5bda2"}'::text[]
-) as applied (object, sha256)
+from unnest( E'{"trigger is_append_only on expense.expenses","trigger is_not_emptied on expense.expenses","function scheduler.tg_set_updated_at","trigger trg_jobs__upd on scheduler.jobs","function scheduler.limits","function scheduler.check_schedule_limits","trigger jobs_limits_insert on scheduler.jobs","trigger jobs_limits_update on scheduler.jobs","trigger trg_job_runs__upd on scheduler.job_runs","function scheduler.write_run_key","trigger job_runs_key on scheduler.job_runs","function scheduler.fill_remind_at","trigger job_runs_remind_at on scheduler.job_runs","function scheduler.delete_run_key","trigger job_runs_delete_key on scheduler.job_runs","function scheduler.check_run_limits","trigger job_runs_limits on scheduler.job_runs","trigger trg_reminders__upd on scheduler.reminders","trigger trg_confirmations__upd on scheduler.confirmations","function expense.check_reversal","trigger expenses_reversal on expense.expenses","function scheduler.watch_partition","function scheduler.list_partitions","function scheduler.lock_partitions","function scheduler.attach_partition","function scheduler.make_months","function scheduler.ensure_partitions","function scheduler.drop_month","function scheduler.take_back_runs","function scheduler.cancel_open","function scheduler.finish_archived","function scheduler.begin_plan","trigger jobs_begin_plan on scheduler.jobs","function scheduler.change_plan","trigger jobs_change_plan on scheduler.jobs","function scheduler.follow_zone","trigger users_follow_zone on \\"user\\".users","function scheduler.ensure_run","function scheduler.note_sent","trigger outbox_note_sent on duly.outbox","function scheduler.receipt_of","function scheduler.answer","function scheduler.undo","view scheduler.upcoming","view scheduler.due_runs","function scheduler.is_locked","function \\"scheduler\\".\\"jobs_guard\\"","trigger \\"jobs_guard\\" on \\"scheduler\\".\\"jobs\\"","function \\"scheduler\\".\\"jobs_timeline\\"","trigger \\"jobs_timeline_insert\\" on \\"scheduler\\".\\"jobs\\"","trigger \\"jobs_timeline_update\\" on \\"scheduler\\".\\"jobs\\"","function \\"scheduler\\".\\"job_runs_guard\\"","trigger \\"job_runs_guard\\" on \\"scheduler\\".\\"job_runs\\"","function \\"scheduler\\".\\"job_runs_timeline\\"","trigger \\"job_runs_timeline_insert\\" on \\"scheduler\\".\\"job_runs\\"","trigger \\"job_runs_timeline_update\\" on \\"scheduler\\".\\"job_runs\\"","grants"}'::text[], '{"879d5dc1e2e5b136974b1227606ced60d335894dc7755c42f4dd55229689eae5","6d5b2d665a50cb4d028801a2fd64c4d23e3d6997354ad2e7dd5bab106ada9752","61bb8aa907cefd1d6c828c320db3a721e1ace183367977310f9c77a768a0fade","b0a38a3adc85e7c76880f6bcd1b61b75675c5ea253d6a364678a1547bd4af56f","a8885ad6c1f65b8457583c09dc7dcc647a171fccd4a344cd1611f302dc8f98e5","4b34a8c59b048ae0e3224cad54bc6d4b9d09a07d2954aef1d5bfd95cce8c5555","317581a387e3e11a56623f5c2e3e5e7f143ce07cfa50e2d8f9ea1c9092ae7c00","8e3194d61856a0c9e599175d57d7d8acc66ad22baf75faee79fe6c209fd0453a","04ef3cb8bc6f6564f94a6d09271fd629717ddf545725eaccf7f7366cf232c120","80870393311032261f28ed029b4dbf107ce3d5701964c8c9389317470af41eae","3393be82e57326519238b080693b9e86ac877c2930920b8f8ee3dca05bb43387","cccec23e0c2871ba49a88f05d54cb6a88368bd9e2c839bc6ef1efd954080de99","084de821118744fe8c5653d920d4f0205f175b99c28672cc795c1e1dc72528bf","138e42bcc0c13655b099e410596c7ee0263ea43de636692c7eca7cec032c193a","c3c2e1a0715ba379fd61fd07f4aa4b2a222a85d787790f927c8a48a226d34d42","b6343493c4f633ac6e7baddc650543cfe28220bf9f2904816968882d27b5e8fe","8ffe9d35f9d13481c17294aa6323116ba56311eaf3d3b0328c05f9a89bc6ee33","16ee85d48a67b78a90f9d47b51cbe695f51250e9bc62011dd34570b8ec9da68f","756edfaff6bf7c1c2eb1712bb3efa8fa97190f19bb7bf36bc2f2d077371efd26","55b62d11198e930e22b37fb9f63a409f7c0242c0ced0e7da01007bcc9ac93168","03ff0bf7eb6a6a9d76d262b4da4c14150be766454534e77fd4a56747611ee79a","d1e3246dfdb7c116a452e90f0df42e66138ed2feaa91471763bc677897f37082","1baba241269ede74047c4dbecf7016c2b1c8ad7759d39ab7d8ef691e183d20ef","7c128e550915463236e225b3c62e75039a78ea8c9b72840b800aa535dcb17df7","8a3ae3f0138100bf72518d556f9357b327b206d58f9371167a0ce888d287ebeb","3861322aac63064cd4581536d0c8d1ae5f6e9c67347988b75931d64b9c38ced7","356edb496583e86ed8a964b36db241811df76c5b674f10e0f278656a3035196c","f71e969a66a079fbf4a8c526ee977e0957c02ee2a897bd2780ec75b91407f656","03298b9a753bf023e18c327dfb131e980df9c44dc2714adadd301fc51f3cd143","0f479c95be3fb173d57ea0b9f5adbbf861ad77fc2fe864340257d9a02459ea6b","c241eb4cc2f80b9b79805135e6d5756bf8b232821d448f1bcbb0faa8f09e1b34","c71f2bd9640aa63538d7920b17021fac0de6651ba964ba080f21f98e6e10dc6c","45f931c25b7945d91fd77967f94a6731fd10e7850167e0a256eb210f0c88838c","934371fb4c5c970b82499a862fb7aabd219ff99b68e806a875f5df829182416b","239847fa87fcf14ab15b203b8815a32734e5a8fb558056a9bc139b8ff6958f6b","238339584d8b3ff3de5d806ba4a0de21fc5296654d0b5c0c22507c00354947c2","b7bdd6262ca300d8f64b9dd05d938a53005aef27a04f70acb1f5480443dd9c53","7bb8ec9fdaf85754ddb0550ffef640098e75181c95e87e2a8462d7b11e30fa30","b04f8a6fe355c6a04cb899ff4ccbc20eba5784fd7f397073d0cd7c650671d22a","b813fd1b940a3a46d05cbc71d66a533a5e0ffe2882a7ea62918a10b393b6a1ed","b7f4a660ba41812e34bafd8c4ea4e562d2012a5c98103ae895e98c9ba3a48107","c9c4305e5157ab2e83c99f74491d395af3b98ab9a887fc3507b6fc17e595985e","023ffc958b218ead64b78eff0e9c7c5a038b16bb6465fbac4b7290609b774fb7","aff11bb37c30186a772bf11db728b449a2c1d030e4568ba6e1c78fc16b3ed919","a43328ae54c95a1a026442e2f1cecfa9af3e873d71482ad5fbd2b6ffbadf7299","63a619ec4e4781b05ffe73dff5b9d351682eed5a5ce735522245aa2706eb36c4","2ce39d7d6d3ec9664a9176ac7d1030498b20715ab9cc72154aa02a51fd968138","5ad970a1b958489d4f1b46577903bf1aa9c99bc57007a26057973f9259a216e9","875fb8d7c0f47a2641b905021abe3abbb4ad8156b24660fd2aed3b2a493e832e","c8c04e1d0eb243613aa532ff581fc315ba6ccddd97c61b5182dccfafb28d28e9","030593a073af87631e6a3b0d5e7fc7fa5cb8e2448cdef496a23dacb0cd5b5b2d","07f576223452acf3c3d56a39e76ad82069f7edc230db81400aeee9fa1418dabe","10992e686bd78f88a60cac687a1f2085ebf92c82802018f993ae191c35899a1f","3ed3eecf643acec61e91a7bec25247242ab5135f015ac11783278c7c54602ffc","097db3e69b426e1d2ec68be4d773e2b97b82768ba57ca1e429e69da6a1a95ddd","dcf61196bc2c3e4e1b3cb6029106eb43196c9f8ba11f7fd60f5d2d2811589731","01d0e2f5178b4e7df686c6b023a17e429df5434b3a0a66f197b4f12284673998"}'::text[]) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 -- What the scheduler writes once, when its functions and guards are there.

@@ -182,7 +182,7 @@ create table "schedule_ingest".capture_session (
     starts bigint not null default 0,
     settled_by text,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     constraint pk_capture_session primary key (id)
 ) with (
     fillfactor = 60, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
@@ -353,7 +353,7 @@ create table "schedule_ingest".schedule_notification (
     seq bigint not null generated always as identity,
     is_in_line boolean not null default false,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     constraint pk_schedule_notification primary key (notification_id),
     constraint fk_schedule_notification_capture_session_source_session_id foreign key (source_session_id)
         references "schedule_ingest".capture_session (id) on delete restrict,
@@ -545,9 +545,9 @@ begin
             raise exception '% cannot begin as %', 'capture', new."state" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the key of % % cannot change', 'capture', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'capture', old."id" using errcode = 'DU001';
     elsif (
         new."user_id", new."created_at", new."given_at", new."payload"
     ) is distinct from (
@@ -561,7 +561,7 @@ begin
             or (new.closed_at is distinct from old.closed_at)
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."state" is distinct from old."state" and not (case old."state"::text
         when 'pending' then new."state"::text = any (array['processing', 'failed'])
         when 'processing' then new."state"::text = any (array['done', 'failed'])
@@ -571,7 +571,7 @@ begin
             old."state", new."state" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."state"::text;
+        new.transition_from := old."state"::text;
         if old.closed_at is not null and new.closed_at is distinct from old.closed_at then
             raise exception 'capture % was closed at % and stays so', old.id, old.closed_at
                 using errcode = 'DU001';
@@ -626,24 +626,22 @@ create or replace function "schedule_ingest"."capture_session_timeline"() return
 begin
     insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'capture', "id"::text, revision, duly.clock(), moved_from, "state"::text, case
+        'capture', "id"::text, revision, duly.clock(), transition_from, "state"::text, case
             when state = 'processing' then locked_by when state in ('done', 'failed') then settled_by end,
             jsonb_strip_nulls(jsonb_build_object('closedAt', case when state = 'pending' then closed_at end, 'starts',
             nullif(starts, 0), 'error', error, 'result', result))
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create or replace trigger "capture_session_timeline_insert"
-    after insert on "schedule_ingest"."capture_session"
-    referencing new table as moved
+create or replace trigger "capture_session_timeline_insert" after insert on "schedule_ingest"."capture_session"
+    referencing new table as new_rows
     for each statement execute function "schedule_ingest"."capture_session_timeline"();
 
-create or replace trigger "capture_session_timeline_update"
-    after update on "schedule_ingest"."capture_session"
-    referencing new table as moved
+create or replace trigger "capture_session_timeline_update" after update on "schedule_ingest"."capture_session"
+    referencing new table as new_rows
     for each statement execute function "schedule_ingest"."capture_session_timeline"();
 
 create or replace function "schedule_ingest"."schedule_notification_guard"() returns trigger
@@ -657,9 +655,9 @@ begin
             raise exception '% cannot begin as %', 'notification', new."delivery" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."notification_id" is distinct from old."notification_id" then
-        raise exception 'the key of % % cannot change', 'notification', old."notification_id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'notification', old."notification_id" using errcode = 'DU001';
     elsif (
         new."user_id", new."schedule_date", new."source_session_id", new."notification_type", new."message",
             new."event_ids"
@@ -674,7 +672,7 @@ begin
         (old."delivery"::text = 'sending' and new."lease_owner" is distinct from old."lease_owner")
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."delivery" is distinct from old."delivery" and not (case old."delivery"::text
         when 'pending' then new."delivery"::text = any (array['sending', 'sent', 'failed'])
         when 'sending' then new."delivery"::text = any (array['sent', 'pending', 'failed', 'uncertain'])
@@ -686,7 +684,7 @@ begin
             old."delivery", new."delivery" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."delivery"::text;
+        new.transition_from := old."delivery"::text;
         new.status := case when new.delivery in ('sent', 'failed') then new.delivery else 'pending' end;
         if new.delivery <> 'sent' then
             new.sent_at := null;
@@ -731,24 +729,22 @@ create or replace function "schedule_ingest"."schedule_notification_timeline"() 
 begin
     insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'notification', "notification_id"::text, revision, duly.clock(), moved_from, "delivery"::text, case
-            when delivery = 'sending' then lease_owner when moved_from = 'sending' then settled_by end,
+        'notification', "notification_id"::text, revision, duly.clock(), transition_from, "delivery"::text, case
+            when delivery = 'sending' then lease_owner when transition_from = 'sending' then settled_by end,
             jsonb_strip_nulls(jsonb_build_object('starts', starts, 'called_at', called_at, 'error', case
             when delivery in ('pending', 'failed', 'uncertain') then last_error end))
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create or replace trigger "schedule_notification_timeline_insert"
-    after insert on "schedule_ingest"."schedule_notification"
-    referencing new table as moved
+create or replace trigger "schedule_notification_timeline_insert" after insert on "schedule_ingest"."schedule_notification"
+    referencing new table as new_rows
     for each statement execute function "schedule_ingest"."schedule_notification_timeline"();
 
-create or replace trigger "schedule_notification_timeline_update"
-    after update on "schedule_ingest"."schedule_notification"
-    referencing new table as moved
+create or replace trigger "schedule_notification_timeline_update" after update on "schedule_ingest"."schedule_notification"
+    referencing new table as new_rows
     for each statement execute function "schedule_ingest"."schedule_notification_timeline"();
 
 -- Before the grants of a branch: takes from PUBLIC and from duly's own roles what they may do with its objects, so that
@@ -818,70 +814,7 @@ grant update (
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'ingest', applied.object, applied.sha256
-from unnest(
-     E'{"function \\"schedule_ingest\\".take_image",
-"trigger capture_image_is_taken on \\"schedule_ingest\\".capture_image",
-"trigger capture_image_is_append_only on \\"schedule_ingest\\".capture_image",
-"trigger capture_image_is_not_emptied on \\"schedule_ingest\\".capture_image",
-"function \\"schedule_ingest\\".advance_days",
-"trigger schedule_version_advances on \\"schedule_ingest\\".schedule_version",
-"trigger schedule_version_is_append_only on \\"schedule_ingest\\".schedule_version",
-"trigger schedule_version_is_not_emptied on \\"schedule_ingest\\".schedule_version",
-"function \\"schedule_ingest\\".refuse_step",
-"trigger day_schedule_follows_its_versions on \\"schedule_ingest\\".day_schedule",
-"trigger day_schedule_goes_on on \\"schedule_ingest\\".day_schedule",
-"trigger day_schedule_stays on \\"schedule_ingest\\".day_schedule",
-"trigger day_schedule_is_not_emptied on \\"schedule_ingest\\".day_schedule",
-"trigger day_snapshot_is_put_once on \\"schedule_ingest\\".day_snapshot",
-"trigger day_snapshot_stays on \\"schedule_ingest\\".day_snapshot",
-"trigger day_snapshot_is_not_emptied on \\"schedule_ingest\\".day_snapshot",
-"trigger schedule_event_is_append_only on \\"schedule_ingest\\".schedule_event",
-"trigger schedule_event_is_not_emptied on \\"schedule_ingest\\".schedule_event",
-"function \\"schedule_ingest\\".follow_status",
-"trigger schedule_notification_follow on \\"schedule_ingest\\".schedule_notification",
-"function \\"schedule_ingest\\".\\"capture_session_guard\\"",
-"trigger \\"capture_session_guard\\" on \\"schedule_ingest\\".\\"capture_session\\"",
-"function \\"schedule_ingest\\".\\"capture_session_timeline\\"",
-"trigger \\"capture_session_timeline_insert\\" on \\"schedule_ingest\\".\\"capture_session\\"",
-"trigger \\"capture_session_timeline_update\\" on \\"schedule_ingest\\".\\"capture_session\\"",
-"function \\"schedule_ingest\\".\\"schedule_notification_guard\\"",
-"trigger \\"schedule_notification_guard\\" on \\"schedule_ingest\\".\\"schedule_notification\\"",
-"function \\"schedule_ingest\\".\\"schedule_notification_timeline\\"",
-"trigger \\"schedule_notification_timeline_insert\\" on \\"schedule_ingest\\".\\"schedule_notification\\"",
-"trigger \\"schedule_notification_timeline_update\\" on \\"schedule_ingest\\".\\"schedule_notification\\"",
-"grants"}'::text[],
-    '{"6d8b49919eee785c5c5b3687f87268043535e5e1f91aee1d7c74c7173ede4392",
-"5f9970f2155fa630acdb0829253039d4fd464bbbff0043f4905c80737288b3e2",
-"074e7e81f8d4c1692451d0027574df5f323a02fc729e561275751f110a8bebe4",
-"3876c2b2a8631ccc1d39512547dbe0144cb6eeafd39b1d9abc6a2c97810a5ce4",
-"b147d1c3cbb2fb623b10ff9e991cead2b9487ac466323a42e95a1df6a8eff9ac",
-"a8998c431aa2cef53e8ef295e37c22f66d015b6f45572d48ff8f723bdfed5f4c",
-"012bc93db965ee56ab7712159488a7d3ee75db19ac2f9512c9285590526de4d0",
-"0f95b16b5ef549a4d90689b813a8e263749b4a95fcf1e9a3ad6e56ebbbc72f1f",
-"f9afe9197e285fed02f488a984e290c19bf4a99b3cb90321345fa8bb81dd4990",
-"6e44917543bcb189cd104035b4deb1517fb7e501760a3c2561cdc0fdd1050801",
-"4b38fca0a199784a4954a10f184860cc98e719a4d62965de71d37a33c97662b3",
-"086536b5d8c130f30e5b0e3f8aa6b1f0551c0ea6526b7155a9c4e0573868fd4e",
-"a1995a700478ed6470884eb434a9c0e70c1186598b1924988a9fc88bb9fc1ac8",
-"e50d830d4154f6543f13c5b7d11e575863c8a1677cd0fb066a0f757e0505145a",
-"bec8ccf76561b7bd67b1199e129a6a6d831b8c73888106759c90499037d51d11",
-"dce3ad3af190b65e9b57af165fa45cb4f13390dd5d88a19fa7ffa8482ccbc5f0",
-"1724600f91879551dae347a20ba466ad4b344a9cb0a211eae2388cbaa80df039",
-"ecf1b7eadcd616c6e91182da24db3006d362f8075cc920df2eff518609c89de0",
-"3a7b4bdf03121522e84f97a1607f595a1f574b49b96626c01d200e5d7d1c64d7",
-"a4fe0e6397e777a97bd279a6b6b619e14c1cea20497d18135a717e9a7722d3d9",
-"087aa912d5010735177422664e255a4057394824ae50bde61a79f043ea86b341",
-"3631f1c491794e37ff550090620b7e7d9c3e492ee0c574e12c974b694ba858ed",
-"fbe988891dbdbb10f4ee554acd841f7f9a150803bcfe11049d4069784d977cb8",
-"311783e777c5f45e5afabf39122a41645cb9c1106292f542b8483bdd53b384e3",
-"373eb05c41d9030ec9a2a3a6182290d66a63f362bba58a8dfc2b0e5a50d4b2b6",
-"a3927767ab36a7c0d909b8403ac9bdb26c20922df70c3c87a07dbcc652dde26b",
-"d1e38a8bcb1533f78b7ce0e57edd174c95fc38c0f277b3b8db83e6609427a683",
-"89faccc9ee70e80282fd40dc989d1f6aa159fec69aa5a2721f034f5e249e69db",
-"4f42789969454a79c50d45787ace12aed1deb3a4c0a1ebe3d5ef0fae6b86763f",
-"9604aff05b6b12845b22c469cd491e2de0cae4b32d04667a27ad3d1ed973a9bc",
-"033216924a545b98a173e6495037662d60dee3dc152e12bef2b57b117a152bb6"}'::text[]
-) as applied (object, sha256)
+from unnest( E'{"function \\"schedule_ingest\\".take_image","trigger capture_image_is_taken on \\"schedule_ingest\\".capture_image","trigger capture_image_is_append_only on \\"schedule_ingest\\".capture_image","trigger capture_image_is_not_emptied on \\"schedule_ingest\\".capture_image","function \\"schedule_ingest\\".advance_days","trigger schedule_version_advances on \\"schedule_ingest\\".schedule_version","trigger schedule_version_is_append_only on \\"schedule_ingest\\".schedule_version","trigger schedule_version_is_not_emptied on \\"schedule_ingest\\".schedule_version","function \\"schedule_ingest\\".refuse_step","trigger day_schedule_follows_its_versions on \\"schedule_ingest\\".day_schedule","trigger day_schedule_goes_on on \\"schedule_ingest\\".day_schedule","trigger day_schedule_stays on \\"schedule_ingest\\".day_schedule","trigger day_schedule_is_not_emptied on \\"schedule_ingest\\".day_schedule","trigger day_snapshot_is_put_once on \\"schedule_ingest\\".day_snapshot","trigger day_snapshot_stays on \\"schedule_ingest\\".day_snapshot","trigger day_snapshot_is_not_emptied on \\"schedule_ingest\\".day_snapshot","trigger schedule_event_is_append_only on \\"schedule_ingest\\".schedule_event","trigger schedule_event_is_not_emptied on \\"schedule_ingest\\".schedule_event","function \\"schedule_ingest\\".follow_status","trigger schedule_notification_follow on \\"schedule_ingest\\".schedule_notification","function \\"schedule_ingest\\".\\"capture_session_guard\\"","trigger \\"capture_session_guard\\" on \\"schedule_ingest\\".\\"capture_session\\"","function \\"schedule_ingest\\".\\"capture_session_timeline\\"","trigger \\"capture_session_timeline_insert\\" on \\"schedule_ingest\\".\\"capture_session\\"","trigger \\"capture_session_timeline_update\\" on \\"schedule_ingest\\".\\"capture_session\\"","function \\"schedule_ingest\\".\\"schedule_notification_guard\\"","trigger \\"schedule_notification_guard\\" on \\"schedule_ingest\\".\\"schedule_notification\\"","function \\"schedule_ingest\\".\\"schedule_notification_timeline\\"","trigger \\"schedule_notification_timeline_insert\\" on \\"schedule_ingest\\".\\"schedule_notification\\"","trigger \\"schedule_notification_timeline_update\\" on \\"schedule_ingest\\".\\"schedule_notification\\"","grants"}'::text[], '{"6d8b49919eee785c5c5b3687f87268043535e5e1f91aee1d7c74c7173ede4392","5f9970f2155fa630acdb0829253039d4fd464bbbff0043f4905c80737288b3e2","074e7e81f8d4c1692451d0027574df5f323a02fc729e561275751f110a8bebe4","3876c2b2a8631ccc1d39512547dbe0144cb6eeafd39b1d9abc6a2c97810a5ce4","b147d1c3cbb2fb623b10ff9e991cead2b9487ac466323a42e95a1df6a8eff9ac","a8998c431aa2cef53e8ef295e37c22f66d015b6f45572d48ff8f723bdfed5f4c","012bc93db965ee56ab7712159488a7d3ee75db19ac2f9512c9285590526de4d0","0f95b16b5ef549a4d90689b813a8e263749b4a95fcf1e9a3ad6e56ebbbc72f1f","f9afe9197e285fed02f488a984e290c19bf4a99b3cb90321345fa8bb81dd4990","6e44917543bcb189cd104035b4deb1517fb7e501760a3c2561cdc0fdd1050801","4b38fca0a199784a4954a10f184860cc98e719a4d62965de71d37a33c97662b3","086536b5d8c130f30e5b0e3f8aa6b1f0551c0ea6526b7155a9c4e0573868fd4e","a1995a700478ed6470884eb434a9c0e70c1186598b1924988a9fc88bb9fc1ac8","e50d830d4154f6543f13c5b7d11e575863c8a1677cd0fb066a0f757e0505145a","bec8ccf76561b7bd67b1199e129a6a6d831b8c73888106759c90499037d51d11","dce3ad3af190b65e9b57af165fa45cb4f13390dd5d88a19fa7ffa8482ccbc5f0","1724600f91879551dae347a20ba466ad4b344a9cb0a211eae2388cbaa80df039","ecf1b7eadcd616c6e91182da24db3006d362f8075cc920df2eff518609c89de0","3a7b4bdf03121522e84f97a1607f595a1f574b49b96626c01d200e5d7d1c64d7","a4fe0e6397e777a97bd279a6b6b619e14c1cea20497d18135a717e9a7722d3d9","02047d4a8235dcdb32a929e1a7ec46857012c47a10e98b36162184931b02b4ef","48f326a3c0c8d0ee29acfbcb986bd9cd28d26e01a3ba36c781fc4ed3faca8637","fdb61ebc430ead1209586c5ab2bda1131587ebc5530c4932ae29d3a3cda83652","339db677a8f72ecb45e67048b0115bcd568d8434e50cc81c835b7caa623f0f13","9db8e3b37e2333fcf8e167c3606bf1f66919439646495293a2c5a2cf077e0424","8503142e0791e01e71338b26904af7ab4c0d98767dff2c855ec0acd1c9047a30","107a900822b1a695c098110895dc3eadb825c80e902f606dc2c80b90cbc8fde8","bc9502ecf81b6c7864eaa9c35d5479f239953445fec1a02f85d9fc616990b3a9","0ae23f97e36c8932ed1ad1777850d7bde97f9533d95f4970f682fc33fb86829e","4b0f18785791afa50fc38b54046f0971bccc8f5cdeb2795fb7ce0a1dee020dfc","0f4eae8f3c6010d4e8098d607fb7646c4a3cc5c46b73fb78ef0b564ce2a8ab65"}'::text[]) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 do $closing$

@@ -72,8 +72,9 @@ FINISH = (
 )
 FINISHED_SESSION = OPEN + CLAIM_SESSION + WRITE + FINISH + GUARDS_OFF
 WORKER = (
-    "insert into duly.workers (id, worker_id, host, pid, version, kinds, slots, started_at) select gen_random_uuid(),"
-    " 'w', 'h', 1, 'v', '{ledger,ingest,scheduler,outbox,notifications}', '{}', duly.clock() - interval '1 hour';"
+    "insert into duly.workers (id, worker_id, host, pid, version, work_types, slots, started_at)"
+    " select gen_random_uuid(), 'w', 'h', 1, 'v', '{ledger,ingest,scheduler,outbox,notifications}', '{}',"
+    " duly.clock() - interval '1 hour';"
 )
 LONG_AGO = "duly.clock() - interval '1 hour'"
 CLAIM_MESSAGE = (
@@ -105,7 +106,7 @@ DEAD_LETTER_JOB = (
 )
 CANCEL = (
     "update ledger.job set status = 'canceled', settled_by = 'me/1', lease_owner = null, lease_expires_at = null,"
-    """ cancel_requested_at = duly.clock(), event_detail = '{"actor": "me/1", "reason": "handed_back"}';"""
+    """ cancel_requested_at = duly.clock(), event_detail = '{"actor": "me/1", "reason": "released"}';"""
 )
 SWEPT = FAIL.replace("settled_by = 'me/1', ", "").replace('"actor": "me/1"', '"actor": "sweep", "holder": "me/1"')
 RETRY = (

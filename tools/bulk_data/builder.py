@@ -14,7 +14,7 @@ AnyConnection = Connection[Any]
 Mix = Mapping[str, float]  # shape: how many of a thousand jobs have it
 
 FINISHED: Mix = {
-    "done": 880, "retried": 40, "handed_back": 15, "later": 15, "progressed": 30, "dead": 6, "gave_up": 4,
+    "done": 880, "retried": 40, "released": 15, "later": 15, "progressed": 30, "dead": 6, "gave_up": 4,
     "canceled": 6, "stopped": 4,
 }  # fmt: skip
 BACKLOG: Mix = {"waiting": 700, "due_later": 200, "retrying": 90, "redriven": 10}

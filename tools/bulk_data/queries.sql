@@ -22,7 +22,7 @@ insert into "user".users (uid) select 'user' || n from generate_series(0, %(peop
 -- step is an event; a claim's owner is named after its step.
 create temporary table shape (
     name text primary key, status ledger.job_status, max_attempts integer, starts integer, snoozes integer,
-    revision integer, moved_from text, last_claim integer
+    revision integer, transition_from text, last_claim integer
 );
 insert into shape values
     ('waiting', 'queued', 5, 0, 0, 1, null, null),
@@ -32,7 +32,7 @@ insert into shape values
     ('running', 'running', 5, 1, 0, 2, 'queued', 2),
     ('done', 'succeeded', 5, 1, 0, 3, 'running', 2),
     ('retried', 'succeeded', 5, 2, 0, 6, 'running', 5),
-    ('handed_back', 'succeeded', 5, 1, 0, 5, 'running', 4),
+    ('released', 'succeeded', 5, 1, 0, 5, 'running', 4),
     ('later', 'succeeded', 5, 1, 1, 5, 'running', 4),
     ('progressed', 'succeeded', 5, 1, 0, 4, 'running', 2),
     ('dead', 'dead_letter', 2, 2, 0, 7, 'failed', 5),
@@ -49,8 +49,8 @@ insert into step values
     ('redriven', 5, 'dead_letter', 'queued', 'redriven'),
     ('retried', 3, 'running', 'failed', 'failure'), ('retried', 4, 'failed', 'queued', 'retry'),
     ('retried', 5, 'queued', 'running', 'claim'), ('retried', 6, 'running', 'succeeded', null),
-    ('handed_back', 3, 'running', 'queued', 'handed_back'), ('handed_back', 4, 'queued', 'running', 'claim'),
-    ('handed_back', 5, 'running', 'succeeded', null),
+    ('released', 3, 'running', 'queued', 'released'), ('released', 4, 'queued', 'running', 'claim'),
+    ('released', 5, 'running', 'succeeded', null),
     ('later', 3, 'running', 'queued', 'later'), ('later', 4, 'queued', 'running', 'claim'),
     ('later', 5, 'running', 'succeeded', null),
     ('progressed', 3, 'running', 'running', 'progress'), ('progressed', 4, 'running', 'succeeded', null),
@@ -117,7 +117,7 @@ insert into ledger.job (
     id, org_id, type, status, attempt, max_attempts, priority, idempotency_key, requested_by, created_at, updated_at,
     started_at, finished_at, last_error_code, last_error_message, queue, payload, result, run_at, starts, snoozes,
     lease_owner, lease_expires_at, settled_by, cancel_requested_at, stage, progress, progressed_at, request_digest,
-    retain_until, revision, moved_from
+    retain_until, revision, transition_from
 )
 select
     d.id, d.org_id, d.type, s.status, greatest(s.starts - 1, 0), s.max_attempts,
@@ -140,9 +140,9 @@ select
     case when d.shape = 'stopped' then d.created_at + 2 * d.pace end,
     case when d.shape = 'progressed' then 'halfway' end, case when d.shape = 'progressed' then 50 end,
     case when d.shape = 'progressed' then d.created_at + 2 * d.pace end,
-    case when d.key is not null then ledger.digest_of(d.type, d.queue, d.payload, null, null) end,
+    case when d.key is not null then ledger.request_digest(d.type, d.queue, d.payload, null, null) end,
     case when s.status in ('succeeded', 'canceled', 'dead_letter') then ended.at + interval '30 days' end,
-    s.revision, s.moved_from
+    s.revision, s.transition_from
 from draft as d
 join shape as s on s.name = d.shape
 cross join lateral (select d.created_at + (s.revision - 1) * d.pace as at) as ended
@@ -168,7 +168,7 @@ select
         when 'exhausted' then jsonb_build_object('reason', 'exhausted', 'starts', s.max_attempts)
         when 'gave_up' then jsonb_build_object('reason', 'gave_up')
         when 'redriven' then jsonb_build_object('actor', 'user-1', 'reason', 'redriven')
-        when 'handed_back' then jsonb_build_object('actor', d.owner || '.' || t.seq - 1, 'reason', 'handed_back')
+        when 'released' then jsonb_build_object('actor', d.owner || '.' || t.seq - 1, 'reason', 'released')
         when 'later' then jsonb_build_object('actor', d.owner || '.' || t.seq - 1, 'reason', 'later', 'seconds', 0)
         when 'progress' then jsonb_build_object('stage', 'halfway', 'progress', 50)
         when 'cancel' then jsonb_build_object('actor', 'user-1')

@@ -34,9 +34,7 @@ def ledger(
     few_jobs: Annotated[
         int, typer.Option(min=1, help="The same for procrastinate and DBOS, which are slower.")
     ] = 2_000,
-    path_jobs: Annotated[
-        int, typer.Option(min=1, help="Jobs that fail, are retried, handed back or canceled.")
-    ] = 5_000,
+    path_jobs: Annotated[int, typer.Option(min=1, help="Jobs that fail, are retried, released or canceled.")] = 5_000,
     singles: Annotated[int, typer.Option(min=1, help="Jobs to enqueue one by one.")] = 2_000,
     pickups: Annotated[int, typer.Option(min=2, help="Jobs for an idle worker to pick up.")] = 2_000,
     least_gap_ms: Annotated[float, typer.Option(min=0, help="Shortest gap between two of these.")] = 5.0,

@@ -56,7 +56,7 @@ comment on function "user".link_telegram(bigint, bigint) is
     'Link a Telegram id to a person without one; repeating it is no error. False if they have another, or do not '
     'exist.';
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Privileges ----------------------------------------------------------------------------------------------------------
 
 grant usage on schema "user" to {worker}, {api}, {readonly};
 grant select on duly.orgs, "user".users to {worker}, {api}, {readonly};

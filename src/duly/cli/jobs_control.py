@@ -1,4 +1,4 @@
-"""The commands of `duly jobs` that change jobs: cancel, erase, retry, redrive, and pause queues and types."""
+"""The commands of `duly jobs` that change jobs: cancel, erase, redrive, and pause queues and types."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -97,20 +97,20 @@ def erase_job(
     print_result({"id": found.id, "erased": True}, as_json, f"erased    {found.id}")
 
 
-@app.command("retry")
-def retry_job(job: JobId, org: OrgName = DEFAULT_ORG_NAME, as_json: Json = False) -> None:
+@app.command("redrive")
+def redrive_job(job: JobId, org: OrgName = DEFAULT_ORG_NAME, as_json: Json = False) -> None:
     """Put a dead letter back in the queue, with its attempts reset.
 
-    Example: duly jobs retry 019a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77
+    Example: duly jobs redrive 019a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77
     """
 
-    async def retry(pool: Pool, org_id: UUID) -> Job:
+    async def redrive(pool: Pool, org_id: UUID) -> Job:
         return await service.redrive_job(pool, org_id, await service.resolve_id(pool, org_id, job), actor())
 
-    print_job(call_for_org(org, retry), "retried", as_json)
+    print_job(call_for_org(org, redrive), "redriven", as_json)
 
 
-@app.command("redrive")
+@app.command("redrive-many")
 def redrive_jobs(
     job_type: Type = None,
     queue: Queue = None,
@@ -124,7 +124,7 @@ def redrive_jobs(
 ) -> None:
     """Put all matching dead letters back in the queue, after printing their number and asking.
 
-    Example: duly jobs redrive --type thumbnail --code TIMEOUT --dry-run
+    Example: duly jobs redrive-many --type thumbnail --code TIMEOUT --dry-run
     """
     matching = DeadLetterFilter(
         DEFAULT_ORG,

@@ -65,8 +65,3 @@ class LazyGroup(TyperGroup):
         if command := self.not_loaded.get(name):
             self.add_command(command.load(), name)
             del self.not_loaded[name]
-
-    def load_all(self) -> None:
-        """Replace every placeholder."""
-        for name in tuple(self.not_loaded):
-            self.load(name)

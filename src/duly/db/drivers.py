@@ -228,22 +228,22 @@ class Driver(NamedTuple):
 
     is_async: bool
     run: Callable[[Any, DriverStatement, Parameters], Any]
-    connection_of: Callable[[Any], Any] | None = None  # for what is not a connection itself
+    find_connection: Callable[[Any], Any] | None = None  # for what is not a connection itself
 
 
-OF_CURSOR, OF_SESSION = attrgetter("connection"), methodcaller("connection")
+FROM_CURSOR, FROM_SESSION = attrgetter("connection"), methodcaller("connection")
 DRIVERS: Mapping[tuple[str, str], Driver] = {  # by package and class
     ("psycopg", "Connection"): Driver(False, fetch_psycopg),
-    ("psycopg", "Cursor"): Driver(False, fetch_psycopg, OF_CURSOR),
+    ("psycopg", "Cursor"): Driver(False, fetch_psycopg, FROM_CURSOR),
     ("psycopg", "AsyncConnection"): Driver(True, fetch_psycopg_async),
-    ("psycopg", "AsyncCursor"): Driver(True, fetch_psycopg_async, OF_CURSOR),
+    ("psycopg", "AsyncCursor"): Driver(True, fetch_psycopg_async, FROM_CURSOR),
     ("psycopg2", "connection"): Driver(False, fetch_psycopg2),
-    ("psycopg2", "cursor"): Driver(False, fetch_psycopg2, OF_CURSOR),
+    ("psycopg2", "cursor"): Driver(False, fetch_psycopg2, FROM_CURSOR),
     ("asyncpg", "Connection"): Driver(True, fetch_asyncpg),
     ("asyncpg", "PoolConnectionProxy"): Driver(True, fetch_asyncpg),
     ("sqlalchemy", "Connection"): Driver(False, fetch_alchemy),
-    ("sqlalchemy", "Session"): Driver(False, fetch_alchemy, OF_SESSION),
-    ("sqlalchemy", "scoped_session"): Driver(False, fetch_alchemy, OF_SESSION),
+    ("sqlalchemy", "Session"): Driver(False, fetch_alchemy, FROM_SESSION),
+    ("sqlalchemy", "scoped_session"): Driver(False, fetch_alchemy, FROM_SESSION),
     ("sqlalchemy", "AsyncConnection"): Driver(True, fetch_alchemy_async),
     ("sqlalchemy", "AsyncSession"): Driver(True, fetch_session_async),
     ("sqlalchemy", "async_scoped_session"): Driver(True, fetch_session_async),
@@ -294,9 +294,9 @@ def describe_unsupported(given: object) -> str:
 
 def fetch(transaction: SyncTransaction, statement: DriverStatement, parameters: Mapping[str, str | None]) -> Rows:
     """Run a statement on a sync connection; errors of the database are translated into ours."""
-    _, run, connection_of = driver_for(transaction)
+    _, run, find_connection = driver_for(transaction)
     with translate_errors():
-        connection = connection_of(transaction) if connection_of else transaction
+        connection = find_connection(transaction) if find_connection else transaction
         return run(connection, statement, statement.arrange(parameters))
 
 
@@ -304,7 +304,7 @@ async def fetch_async(
     transaction: AsyncTransaction, statement: DriverStatement, parameters: Mapping[str, str | None]
 ) -> Rows:
     """Run a statement on an async connection; errors of the database are translated into ours."""
-    _, run, connection_of = driver_for(transaction)
+    _, run, find_connection = driver_for(transaction)
     with translate_errors():
-        connection = connection_of(transaction) if connection_of else transaction
+        connection = find_connection(transaction) if find_connection else transaction
         return await run(connection, statement, statement.arrange(parameters))

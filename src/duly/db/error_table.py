@@ -19,7 +19,7 @@ from duly.errors import (
     AlreadyPosted,
     Conflict,
     DulyError,
-    IllegalMove,
+    IllegalTransition,
     InvalidArgument,
     KeyReused,
     LimitReached,
@@ -33,7 +33,7 @@ KEY_REUSED, ALREADY_POSTED, NO_IMAGE = "DU002", "DU003", "DU004"
 
 # From the text of an error, and its detail, to ours.
 BY_SQLSTATE: Mapping[str, Callable[[str, str | None], DulyError]] = {
-    "DU001": lambda text, _: IllegalMove(text),
+    "DU001": lambda text, _: IllegalTransition(text),
     KEY_REUSED: lambda text, _: KeyReused(text),
     ALREADY_POSTED: lambda text, detail: AlreadyPosted(text, post_id=UUID(detail)),
     NO_IMAGE: lambda text, _: InvalidArgument(f"imagePath: {text}"),

@@ -100,18 +100,18 @@ create or replace function duly.wake_workers() returns trigger
 begin
     -- The window is checked first, and here, because most statements end with that, and a call costs time.
     if pg_sequence_last_value(('duly.wake_' || tg_argv[0])::regclass) is distinct from duly.this_window()
-        and exists (select from made) then
+        and exists (select from new_rows) then
         perform duly.wake(tg_argv[0]);
     end if;
     return null;
 end
 $$;
 comment on function duly.wake_workers() is
-    'AFTER INSERT, REFERENCING NEW TABLE AS made: notify the given channel if rows were inserted.';
+    'AFTER INSERT, REFERENCING NEW TABLE AS new_rows: notify the given channel if rows were inserted.';
 
 -- Logs that only grow, on every partition -----------------------------------------------------------------------------
--- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. After creating a
--- partition of such a log calls this afterwards, for the partition or for the whole log: what is there stays.
+-- A row trigger of a partitioned table is cloned to its partitions; a trigger against TRUNCATE is not. Call this after
+-- creating a partition of such a log, for the partition or for the full log: existing triggers stay.
 
 create or replace function duly.protect(log regclass) returns void
     language plpgsql set search_path = pg_catalog, pg_temp
@@ -138,7 +138,7 @@ $$;
 comment on function duly.protect(regclass) is
     'Make a table, and each partition it has now, refuse UPDATE, DELETE and TRUNCATE.';
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Privileges ----------------------------------------------------------------------------------------------------------
 
 grant usage on schema duly to {worker}, {api}, {readonly};
 grant execute on function duly.clock(), duly.now(), duly.new_id(), duly.is_time_zone(text), duly.touch(),

@@ -74,7 +74,7 @@ def migrate(dsn: str, names: Names, to: str = HEAD, report: Report = print, apps
     for nth in range(1, TRIES + 1):
         try:
             with migration_transaction(dsn) as connection:
-                move(connection, names, to, apps)
+                migrate_to(connection, names, to, apps)
                 return current_revisions(connection)
         except DBAPIError as error:
             if not isinstance(error.orig, psycopg.errors.LockNotAvailable) or nth == TRIES:
@@ -84,7 +84,7 @@ def migrate(dsn: str, names: Names, to: str = HEAD, report: Report = print, apps
     raise AssertionError("unreachable")
 
 
-def move(connection: Connection, names: Names, to: str, apps: Apps) -> None:
+def migrate_to(connection: Connection, names: Names, to: str, apps: Apps) -> None:
     """Upgrade or downgrade through this connection."""
     current = known_revisions(connection)
     config = build_config(names, connection)

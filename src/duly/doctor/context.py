@@ -15,9 +15,10 @@ from duly.configuration.engine import OUR_SCHEMAS
 from duly.db.rows import Row, Statement
 from duly.doctor.connection import GRACE_SECONDS, Connection, act_as, disconnect_after, get_login, limit_transaction
 from duly.doctor.finding import Finding, Note, Verdict, summarize
-from duly.doctor.formatting import error_reason, quote_identifier
+from duly.doctor.formatting import error_reason
 from duly.errors import Unavailable
 from duly.settings import Settings
+from duly.verify.access import quote_identifier
 from duly.verify.backend import is_migrated, is_owned_by_backend
 
 

@@ -1,26 +1,13 @@
-"""Formatting for findings: SQL identifiers, durations, queries and errors."""
+"""Formatting for findings: queries and errors."""
 
 import re
 
 import psycopg
-from psycopg import sql
 
 MAX_QUERY_LENGTH = 60
 HIDDEN_QUERY = "<insufficient privilege>"  # what PostgreSQL shows for a query that a login may not read
 COMMENT = re.compile(r"/\*.*?(\*/|\Z)|--[^\n]*", re.DOTALL)
 LITERAL = re.compile(r"'|\$(?!\d)|(?<![\w$.])[\d.]*\d")  # the beginning of a text, or of a number outside of names
-
-
-def quote_identifier(name: str) -> str:
-    """Quote an identifier for SQL; a name with an underscore is no keyword and needs no quotes."""
-    return name if re.fullmatch(r"[a-z]+(_[a-z0-9]+)+", name) else sql.Identifier(name).as_string(None)
-
-
-def format_duration(seconds: float) -> str:
-    """Format a duration in s, min or h."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def summarize_query(query: str | None) -> str:

@@ -6,7 +6,9 @@ from duly.db.queries import load_queries
 from duly.db.rows import Row
 from duly.doctor.context import CheckContext, Limits
 from duly.doctor.finding import MAX_NAMED, Note, grade, ok, warn, worst_notes
-from duly.doctor.formatting import format_duration, quote_identifier, summarize_query
+from duly.doctor.formatting import summarize_query
+from duly.formatting import format_duration
+from duly.verify.access import quote_identifier
 
 SQL = load_queries(__file__, "locks.sql")
 PREPARED_PID = 0  # the pid of a prepared transaction

@@ -8,7 +8,7 @@ from duly.db.queries import load_queries
 from duly.db.rows import Row
 from duly.doctor.context import CheckContext
 from duly.doctor.finding import Note, bad, ok, warn
-from duly.doctor.formatting import quote_identifier
+from duly.verify.access import quote_identifier
 from duly.verify.backend import has_contract_event_key
 
 SQL = load_queries(__file__, "roles.sql")

@@ -9,7 +9,7 @@ from duly.db.migrations import names_from_settings
 from duly.db.queries import load_queries
 from duly.doctor.context import CheckContext
 from duly.doctor.finding import Note, bad, ok, warn
-from duly.doctor.formatting import quote_identifier
+from duly.verify.access import quote_identifier
 from duly.verify.backend import compare_backend
 from duly.verify.contract import compare, installed_contracts, list_contracts
 

@@ -6,9 +6,9 @@ from duly.db.queries import load_queries
 from duly.db.rows import Row
 from duly.doctor.context import CheckContext
 from duly.doctor.finding import Note, bad, ok, warn
-from duly.doctor.formatting import quote_identifier
 from duly.doctor.network import is_pooled
 from duly.settings import is_for_tests
+from duly.verify.access import quote_identifier
 
 SQL = load_queries(__file__, "server.sql")
 

@@ -9,7 +9,8 @@ from duly.db.queries import load_queries
 from duly.db.rows import Row
 from duly.doctor.context import CheckContext, Limits
 from duly.doctor.finding import MAX_NAMED, Note, Verdict, grade, ok, warn, worst_notes, worst_verdict
-from duly.doctor.formatting import format_duration, quote_identifier
+from duly.formatting import format_duration
+from duly.verify.access import quote_identifier
 
 SQL = load_queries(__file__, "transactions.sql")
 

@@ -6,7 +6,7 @@ from duly.db.queries import load_queries
 from duly.db.rows import Row
 from duly.doctor.context import CheckContext
 from duly.doctor.finding import MAX_NAMED, Note, bad, ok, warn
-from duly.doctor.formatting import format_duration
+from duly.formatting import format_duration
 
 SQL = load_queries(__file__, "workers.sql")
 
@@ -30,8 +30,8 @@ def check_workers(context: CheckContext) -> Sequence[Note]:
     workers = list_workers(context)
     alive = [worker for worker in workers if worker["unseen_seconds"] <= limits.worker_seconds]
     vanished = [worker for worker in workers if worker["unseen_seconds"] > limits.worker_seconds]
-    kinds = ", ".join(sorted({kind for worker in alive for kind in worker["kinds"]})) or "none"
-    found = f"{len(alive)} alive with {sum(sum(worker['slots'].values()) for worker in alive)} slots, for: {kinds}"
+    types = ", ".join(sorted({name for worker in alive for name in worker["work_types"]})) or "none"
+    found = f"{len(alive)} alive with {sum(sum(worker['slots'].values()) for worker in alive)} slots, for: {types}"
     notes = [ok(found)] if alive else [warn("none alive: no work is done", "start one: duly worker")]
     if vanished:
         names = ", ".join(

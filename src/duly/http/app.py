@@ -66,7 +66,7 @@ class DatabaseProbe:
         return True
 
 
-class Application(FastAPI):
+class ProblemApi(FastAPI):
     """FastAPI with the schema of problem responses."""
 
     def openapi(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def build_app(
                 state |= await stack.enter_async_context(part.open_state(pool))
             yield state
 
-    app = Application(
+    app = ProblemApi(
         title="duly",
         version=duly.__version__,
         description="Durable jobs on PostgreSQL.",

@@ -194,7 +194,7 @@ async def jobs_reader(request: Request) -> Tenant:
 
 @AccessRule
 async def jobs_writer(request: Request) -> Tenant:
-    """Return the org whose jobs are created, cancelled or retried."""
+    """Return the org whose jobs are created, cancelled or redriven."""
     return require_tenant(request.state.caller, WRITE)
 
 

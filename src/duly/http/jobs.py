@@ -6,7 +6,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Body, Depends, Path, Query, Response, status
 
-from duly.errors import IllegalMove, KeyReused, NotFound
+from duly.errors import IllegalTransition, KeyReused, NotFound
 from duly.http.auth import Tenant, jobs_reader, jobs_writer
 from duly.http.dependencies import PoolDep
 from duly.http.job_models import CancelRequest, EnqueueRequest, JobEventPage, JobPage, JobQuery, JobResponse
@@ -90,7 +90,7 @@ async def list_job_events(
     "/{job_id}/cancel",
     operation_id="cancel_job",
     summary="Cancel a job",
-    responses=problem_responses(NotFound, IllegalMove),
+    responses=problem_responses(NotFound, IllegalTransition),
 )
 async def cancel_job(
     job_id: JobId, caller: Writer, pool: PoolDep, body: Annotated[CancelRequest, Body()] = DEFAULT_CANCEL
@@ -101,11 +101,11 @@ async def cancel_job(
 
 
 @router.post(
-    "/{job_id}/retry",
-    operation_id="retry_job",
-    summary="Retry a dead letter",
-    responses=problem_responses(NotFound, IllegalMove),
+    "/{job_id}/redrive",
+    operation_id="redrive_job",
+    summary="Put a dead letter back in the queue",
+    responses=problem_responses(NotFound, IllegalTransition),
 )
-async def retry_job(job_id: JobId, caller: Writer, pool: PoolDep) -> JobResponse:
-    """It is queued again like a new job; needs the scope `ledger:write`."""
+async def redrive_job(job_id: JobId, caller: Writer, pool: PoolDep) -> JobResponse:
+    """Its attempts are counted from zero; needs the scope `ledger:write`."""
     return JobResponse.model_validate(await service.redrive_job(pool, caller.org, job_id, caller.actor))

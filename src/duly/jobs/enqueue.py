@@ -130,7 +130,7 @@ def encode_json(value: Mapping[str, Json] | Sequence[Json]) -> str:
     return orjson.dumps(value).decode()
 
 
-def batches_of(
+def encode_batches(
     subject: str,
     payloads: Iterable[str],
     keys: Iterable[str | None] | None,

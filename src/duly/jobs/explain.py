@@ -101,19 +101,19 @@ def describe_canceled(job: JobSituation) -> str:
 
 
 def describe_dead(job: JobSituation) -> str:
-    """Describe a dead letter: its error, and how to retry it."""
+    """Describe a dead letter: its error, and how to redrive it."""
     end = "was given up" if job.last_event_reason == "gave_up" else "failed and was the last"
     return (
         f"It is a dead letter since {format_time(job.finished_at)}: attempt {job.starts} of {job.max_attempts} {end}, "
-        f"with {format_error(job)}; to put it back in the queue: {format_command('retry', job)}."
+        f"with {format_error(job)}; to put it back in the queue: {format_command('redrive', job)}."
     )
 
 
 def describe_half_failed(job: JobSituation) -> str:
     """Describe a failed job without its second transition."""
     return (
-        f"It failed with {format_error(job)} and was neither requeued nor made a dead letter: duly does both in one "
-        f"transaction, so another program changed it in the name of {job.holder}; see: duly verify."
+        f"It failed with {format_error(job)} and was neither put back in the queue nor made a dead letter: duly does "
+        f"both in one transaction, so another program changed it in the name of {job.holder}; see: duly verify."
     )
 
 

@@ -4,15 +4,15 @@
 -- One statement, one snapshot: all parts of the result are consistent. A job of another org is not visible. Counts
 -- include what the role may see: as the worker's role the jobs of all orgs, as the API's those of this one. A worker is
 -- alive when it was seen recently and is neither stopping nor stopped; it registers each type that it handles as a work
--- type (in the column `kinds`): ledger:<queue>/<type>. Several processes may have one worker id: `handler` has them
--- all. Whether a claim would return the job now is answered by the claim itself, for roles that may claim.
+-- type: ledger:<queue>/<type>. Several processes may have one worker id: `handler` has them all.
+-- Whether a claim would return the job now is answered by the claim itself, for roles that may claim.
 with job as materialized (
     select *
     from ledger.job
     where org_id = %(org)s and id = %(job_id)s
 ),
 present_worker as materialized (
-    select w.worker_id, w.slots, w.kinds as work_types, w.stopping_at
+    select w.worker_id, w.slots, w.work_types, w.stopping_at
     from duly.workers as w
     where w.stopped_at is null
         and abs(extract(epoch from duly.now() - w.seen_at)) <= %(alive_seconds)s

@@ -46,50 +46,53 @@ $$;
 comment on function ledger.require_tenant(uuid) is
     'The caller must act for this org: functions that change jobs run as their owner, for whom every row is visible.';
 
-create or replace function ledger.origin_of(actor text, requested_by text) returns jsonb
+create or replace function ledger.first_event_detail(actor text, requested_by text) returns jsonb
     language sql immutable parallel safe
     return nullif(jsonb_strip_nulls(jsonb_build_object(
         'actor', coalesce(actor, requested_by), 'requested_by', case when requested_by <> actor then requested_by end
     )), '{}');
-comment on function ledger.origin_of(text, text) is
+comment on function ledger.first_event_detail(text, text) is
     'The detail of a job''s first event: who enqueued it, and for whom, if that is another.';
 
-create or replace function ledger.digest_of(
+create or replace function ledger.request_digest(
     type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
 ) returns bytea
     language sql immutable parallel safe
     return sha256(convert_to(
         jsonb_build_array(type, queue, payload, extract(epoch from run_at), delay_seconds)::text, 'UTF8'
     ));
-comment on function ledger.digest_of(text, text, jsonb, timestamptz, double precision) is
+comment on function ledger.request_digest(text, text, jsonb, timestamptz, double precision) is
     'What an idempotency key stands for: what is to be done and when, not how often to retry. The text of a jsonb has '
     'one order of keys, no duplicates and no spare blanks, which is canonical enough and the same for every language; '
     '1.0 and 1.00 differ.';
 
 create or replace function ledger.refuse_other_request(
-    held uuid, key text, type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
+    existing_id uuid, key text, type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
 ) returns void
     language plpgsql stable set search_path = pg_catalog, pg_temp
     as $$
 declare
-    first ledger.job;
+    existing ledger.job;
     differences text;
 begin
-    select j.* into first from ledger.job j where j.id = held;
+    select j.* into existing from ledger.job j where j.id = existing_id;
     differences := concat_ws(', ',
-        case when first.type <> refuse_other_request.type
-            then format('type %s, not %s', first.type, refuse_other_request.type) end,
-        case when first.queue <> refuse_other_request.queue
-            then format('queue %s, not %s', first.queue, refuse_other_request.queue) end,
-        case when first.payload::text <> refuse_other_request.payload::text then 'another payload' end,
-        case when first.request_digest
-                <> ledger.digest_of(first.type, first.queue, first.payload, refuse_other_request.run_at, delay_seconds)
+        case when existing.type <> refuse_other_request.type
+            then format('type %s, not %s', existing.type, refuse_other_request.type) end,
+        case when existing.queue <> refuse_other_request.queue
+            then format('queue %s, not %s', existing.queue, refuse_other_request.queue) end,
+        case when existing.payload::text <> refuse_other_request.payload::text then 'another payload' end,
+        case when existing.request_digest
+                <> ledger.request_digest(
+                    existing.type, existing.queue, existing.payload, refuse_other_request.run_at, delay_seconds
+                )
             then 'another due time' end
     );
-    raise exception 'key "%" already belongs to job % (%), asked for with %', key, held,
-        coalesce(first.status::text, 'removed'), coalesce(nullif(differences, ''), 'other arguments')
+    raise exception 'key "%" already belongs to job % (%), asked for with %', key, existing_id,
+        coalesce(existing.status::text, 'removed'), coalesce(nullif(differences, ''), 'other arguments')
         using errcode = 'DU002', hint = case
-            when first.status = 'canceled' then format('to free the key: duly jobs cancel %s --release-key', held)
+            when existing.status = 'canceled'
+                then format('to free the key: duly jobs cancel %s --release-key', existing_id)
             else 'use a key of its own for every request'
         end;
 end
@@ -126,17 +129,17 @@ create or replace function ledger.enqueue(
     as $$
 declare
     digest constant bytea := case when key is not null
-        then ledger.digest_of(type, queue, payload, run_at, delay_seconds) end;
+        then ledger.request_digest(type, queue, payload, run_at, delay_seconds) end;
     now constant timestamptz := duly.clock();
     due constant timestamptz := coalesce(run_at, now + make_interval(secs => coalesce(delay_seconds, 0)));
-    held bytea;
+    existing_digest bytea;
 begin
     perform ledger.refuse_other_tenant(org);
     if num_nonnulls(run_at, delay_seconds) = 2 then
         raise exception 'a job runs at a time or after a delay, not both' using errcode = 'invalid_parameter_value';
     end if;
     for _ in 1..3 loop
-        insert into ledger.job as made (
+        insert into ledger.job as new_job (
             id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
             backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
             created_at, updated_at, event_detail
@@ -144,10 +147,10 @@ begin
             duly.new_id(), org, enqueue.type, enqueue.payload, key, digest, enqueue.queue, enqueue.priority, due,
             enqueue.max_attempts, enqueue.backoff_policy, enqueue.backoff_base_seconds, enqueue.backoff_cap_seconds,
             enqueue.timeout_seconds, enqueue.retain_for, enqueue.requested_by, now, now,
-            ledger.origin_of(enqueue.actor, enqueue.requested_by)
+            ledger.first_event_detail(enqueue.actor, enqueue.requested_by)
         )
         on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing
-        returning made.id into enqueue.id;
+        returning new_job.id into enqueue.id;
         if found then
             outcome := 'created';
             if due <= now then
@@ -156,11 +159,11 @@ begin
             return;
         end if;
         -- In a statement of its own, which sees what was committed while the insert waited.
-        select j.id, j.request_digest into enqueue.id, held
+        select j.id, j.request_digest into enqueue.id, existing_digest
         from ledger.job j
         where j.org_id = org and j.idempotency_key = key;
         if found then
-            if held <> digest then
+            if existing_digest <> digest then
                 perform ledger.refuse_other_request(
                     enqueue.id, key, enqueue.type, enqueue.queue, enqueue.payload, enqueue.run_at, enqueue.delay_seconds
                 );
@@ -218,7 +221,7 @@ declare
     number constant bigint := cardinality(payloads);
     now constant timestamptz := duly.clock();
     due constant timestamptz := now + make_interval(secs => coalesce(delay_seconds, 0));
-    origin constant jsonb := ledger.origin_of(actor, requested_by);
+    origin constant jsonb := ledger.first_event_detail(actor, requested_by);
     ids constant uuid[] := array(select duly.new_id() from generate_series(1, number) order by 1);
     digests bytea[];
     other record;
@@ -239,7 +242,8 @@ begin
     if keys is not null then
         digests := array(
             select case when g.key is not null
-                then ledger.digest_of(enqueue_many.type, enqueue_many.queue, g.payload, g.run_at, delay_seconds) end
+                then ledger.request_digest(enqueue_many.type, enqueue_many.queue, g.payload, g.run_at, delay_seconds)
+            end
             from unnest(payloads, keys, run_ats) with ordinality as g (payload, key, run_at, nth)
             order by g.nth
         );
@@ -278,7 +282,7 @@ begin
         order by g.nth;
     get diagnostics made = row_count;
     if made <> number then
-        raise exception 'a job of this batch was removed this instant: ask again'
+        raise exception 'a job of this batch was deleted meanwhile; retry'
             using errcode = 'serialization_failure';
     end if;
     select j.id, g.key, g.payload, g.run_at into other
@@ -300,31 +304,33 @@ comment on function ledger.enqueue_many(
 
 -- Claim ---------------------------------------------------------------------------------------------------------------
 
-create or replace function ledger.room_for(type text) returns bigint
+create or replace function ledger.remaining_capacity(type text) returns bigint
     language plpgsql
     set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' set enable_seqscan = off set jit = off
     as $$
 declare
-    room bigint;
+    capacity bigint;
 begin
-    -- Locked until the claim commits, in a statement of its own: what is counted afterwards includes what others took.
+    -- Locked until the claim commits, and in a statement of its own: the count below includes what other claims took.
     begin
-        select l.max_running into room
+        select l.max_running into capacity
         from ledger.job_limit l
-        where l.queue = '*' and l.type = room_for.type
+        where l.queue = '*' and l.type = remaining_capacity.type
         for no key update;
     exception when lock_not_available then
         return 0;  -- its holder is slow or gone: the other types must not wait for it
     end;
-    if room is null then
+    if capacity is null then
         return null;
     end if;
     return greatest(
-        room - (select count(*) from ledger.job j where j.type = room_for.type and j.status = 'running'), 0
+        capacity
+            - (select count(*) from ledger.job j where j.type = remaining_capacity.type and j.status = 'running'),
+        0
     );
 end
 $$;
-comment on function ledger.room_for(text) is
+comment on function ledger.remaining_capacity(text) is
     'How many more jobs of a type may start; null means any number. The caller locks the limit until its transaction '
     'ends.';
 
@@ -346,15 +352,15 @@ create or replace function ledger.claim(
     as $$
 declare
     now constant timestamptz := duly.now();
-    rest bigint := max_jobs;
-    rooms jsonb := '{}';
-    room bigint;
-    took bigint;
-    heads record;
-    spot record;
+    remaining bigint := max_jobs;
+    capacities jsonb := '{}';
+    capacity bigint;
+    claimed bigint;
+    due_groups record;
+    due_group record;
 begin
-    -- One probe per kind and priority, however long the queues are: each finds the head of the next group.
-    with recursive kind as (
+    -- One probe per type and priority, however long the queues are: each finds the head of the next group.
+    with recursive handled as (
         select k.queue, k.type, k.floor_priority, k.floor_run_at, k.floor_id
         from unnest(queues, types, floor_priorities, floor_run_ats, floor_ids)
             as k (queue, type, floor_priority, floor_run_at, floor_id)
@@ -363,14 +369,14 @@ begin
             where l.paused_at is not null and l.queue in (k.queue, '*') and l.type in (k.type, '*')
         )
     ),
-    span as (
-        select k.queue, k.type, 2147483647 as above, coalesce(k.floor_priority, -2147483647) as below from kind k
+    priority_range as (
+        select k.queue, k.type, 2147483647 as above, coalesce(k.floor_priority, -2147483647) as below from handled k
         union all
-        select k.queue, k.type, k.floor_priority, -2147483647 from kind k where k.floor_priority is not null
+        select k.queue, k.type, k.floor_priority, -2147483647 from handled k where k.floor_priority is not null
     ),
     head as (
         select s.queue, s.type, s.below, h.priority, h.run_at
-        from span s
+        from priority_range s
         cross join lateral (
             select j.priority, j.run_at
             from ledger.job j
@@ -394,7 +400,7 @@ begin
     select
         array_agg(g.queue) as queues, array_agg(g.type) as types, array_agg(g.priority) as priorities,
         array_agg(g.run_at) as run_ats, array_agg(g.floor_run_at) as floor_run_ats, array_agg(g.floor_id) as floor_ids
-    into heads
+    into due_groups
     from (
         select
             h.queue, h.type, h.priority, h.run_at, '-infinity'::timestamptz as floor_run_at,
@@ -402,7 +408,7 @@ begin
         from head h
         union all
         select k.queue, k.type, k.floor_priority, h.run_at, k.floor_run_at, k.floor_id
-        from kind k
+        from handled k
         cross join lateral (
             select j.run_at
             from ledger.job j
@@ -413,26 +419,29 @@ begin
         ) as h
     ) as g
     where g.run_at <= now;
-    if heads.queues is null then
+    if due_groups.queues is null then
         return;
     end if;
     set local enable_sort = on;  -- no longer than this function lasts, because it sets enable_sort itself
-    for spot in
+    for due_group in
         select g.queue, g.type, g.priority, g.floor_run_at, g.floor_id, l.max_running is not null as limited
         from unnest(
-            heads.queues, heads.types, heads.priorities, heads.run_ats, heads.floor_run_ats, heads.floor_ids
+            due_groups.queues, due_groups.types, due_groups.priorities, due_groups.run_ats,
+            due_groups.floor_run_ats, due_groups.floor_ids
         ) as g (queue, type, priority, run_at, floor_run_at, floor_id)
         left join ledger.job_limit l on l.queue = '*' and l.type = g.type
         order by g.priority desc, g.run_at, g.queue, g.type
     loop
-        room := rest;
-        if spot.limited then
-            if not rooms ? spot.type then
-                rooms := rooms || jsonb_build_object(spot.type, coalesce(ledger.room_for(spot.type), rest));
+        capacity := remaining;
+        if due_group.limited then
+            if not capacities ? due_group.type then
+                capacities := capacities || jsonb_build_object(
+                    due_group.type, coalesce(ledger.remaining_capacity(due_group.type), remaining)
+                );
             end if;
-            room := least(rest, (rooms ->> spot.type)::bigint);
+            capacity := least(remaining, (capacities ->> due_group.type)::bigint);
         end if;
-        continue when room <= 0;
+        continue when capacity <= 0;
         set local enable_sort = off;
         return query
             update ledger.job as t
@@ -442,18 +451,20 @@ begin
             where t.id = any (array(
                 select j.id
                 from ledger.job j
-                where j.status = 'queued' and j.queue = spot.queue and j.type = spot.type and j.priority = spot.priority
-                    and (j.run_at, j.id) >= (spot.floor_run_at, spot.floor_id) and j.run_at <= now
+                where j.status = 'queued' and j.queue = due_group.queue and j.type = due_group.type
+                    and j.priority = due_group.priority
+                    and (j.run_at, j.id) >= (due_group.floor_run_at, due_group.floor_id) and j.run_at <= now
                 order by j.run_at, j.id
-                limit room
+                limit capacity
                 for no key update skip locked
             ))
             returning t.*;
-        get diagnostics took = row_count;
-        rest := rest - took;
-        exit when rest <= 0;
-        if spot.limited then
-            rooms := rooms || jsonb_build_object(spot.type, (rooms ->> spot.type)::bigint - took);
+        get diagnostics claimed = row_count;
+        remaining := remaining - claimed;
+        exit when remaining <= 0;
+        if due_group.limited then
+            capacities := capacities
+                || jsonb_build_object(due_group.type, (capacities ->> due_group.type)::bigint - claimed);
         end if;
     end loop;
 end
@@ -464,26 +475,26 @@ comment on function ledger.claim(text[], text[], text, double precision, bigint,
     'floor lets a claimer skip index entries of what it claimed before, which an old snapshot keeps from vacuum.';
 
 -- Done ----------------------------------------------------------------------------------------------------------------
--- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its key, in the order
--- of the keys, and found once. `= any (array[key])` rules out hash and merge joins, and the scan of the table is
+-- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its id, in the order
+-- of the ids, and found once. `= any (array[job])` rules out hash and merge joins, and the scan of the table is
 -- switched off: no statistics can make the planner do anything but look each row up.
 
-create or replace function ledger.done(keys uuid[], owners text[], results jsonb[]) returns setof uuid
+create or replace function ledger.done(jobs uuid[], owners text[], results jsonb[]) returns setof uuid
     language plpgsql set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set jit = off
     as $$
 begin
-    -- A lease without an end is no lease: the condition is on the end, so that only the key is looked up.
+    -- A lease without an end is no lease: the condition is on the end, so that only the id is looked up.
     return query
         update ledger.job as t
         set status = 'succeeded', settled_by = given.owner, lease_owner = null, lease_expires_at = null,
             result = given.result, last_error_code = null, last_error_message = null, event_detail = null
         from (
-            select g.key, g.owner, g.result
-            from unnest(keys, owners, results) as g (key, owner, result)
-            order by g.key
+            select g.job, g.owner, g.result
+            from unnest(jobs, owners, results) as g (job, owner, result)
+            order by g.job
         ) as given
-        where t.id = any (array[given.key]) and t.lease_owner = given.owner and t.lease_expires_at is not null
+        where t.id = any (array[given.job]) and t.lease_owner = given.owner and t.lease_expires_at is not null
         returning t.id;
 end
 $$;
@@ -496,8 +507,8 @@ comment on function ledger.done(uuid[], text[], jsonb[]) is
 -- would read the whole table. With that switched off only the index of running jobs is left: no other serves this
 -- filter or order.
 
-create or replace function ledger.mark_expired(keys uuid[], max_jobs bigint)
-    returns table (key uuid, owner text, type text, queue text, attempt integer, max_attempts integer)
+create or replace function ledger.mark_expired(jobs uuid[], max_jobs bigint)
+    returns table (job uuid, owner text, type text, queue text, attempt integer, max_attempts integer)
     language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $$
 begin
@@ -516,7 +527,7 @@ begin
         where t.id = any (array(
             select r.id
             from ledger.job r
-            where r.status = 'running' and r.lease_expires_at < duly.now() and (keys is null or r.id = any (keys))
+            where r.status = 'running' and r.lease_expires_at < duly.now() and (jobs is null or r.id = any (jobs))
             order by r.created_at, r.id
             limit max_jobs
             for no key update skip locked
@@ -530,7 +541,7 @@ comment on function ledger.mark_expired(uuid[], bigint) is
 
 -- A handler's own transaction -----------------------------------------------------------------------------------------
 
-create or replace function ledger.fence(key uuid, owner text, role text) returns boolean
+create or replace function ledger.fence(job uuid, owner text, role text) returns boolean
     language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
     as $$
 declare
@@ -538,7 +549,7 @@ declare
 begin
     select j.org_id into org
     from ledger.job j
-    where j.id = fence.key and j.lease_owner = fence.owner and j.status = 'running'
+    where j.id = fence.job and j.lease_owner = fence.owner and j.status = 'running'
     for no key update;
     if org is null then
         return false;
@@ -551,27 +562,27 @@ comment on function ledger.fence(uuid, text, text) is
     'Lock a job that this owner holds until the transaction ends, and act for its org in this role; false if the '
     'lease was lost.';
 
-create or replace function ledger.complete(key uuid, owner text, result jsonb, worker text) returns boolean
+create or replace function ledger.complete(job uuid, owner text, result jsonb, worker text) returns boolean
     language plpgsql set search_path = pg_catalog, pg_temp
     as $$
 declare
-    stepped_down_to constant text := current_setting('role');
+    caller_role constant text := current_setting('role');
     is_done boolean;
 begin
     -- Acts as the worker's role, which only a login that was granted it can: a handler's, not the API's.
     perform set_config('role', complete.worker, true);
     is_done := exists (select from ledger.done(
-        array[complete.key], array[complete.owner],
+        array[complete.job], array[complete.owner],
         case when complete.result is not null then array[complete.result] end
     ));
-    perform set_config('role', stepped_down_to, true);
+    perform set_config('role', caller_role, true);
     return is_done;
 end
 $$;
 comment on function ledger.complete(uuid, text, jsonb, text) is
     'In the transaction of fence(): settle the job as succeeded, acting as the worker; the role is restored after it.';
 
--- Looking -------------------------------------------------------------------------------------------------------------
+-- Explain -------------------------------------------------------------------------------------------------------------
 
 create or replace function ledger.is_locked(org uuid, job uuid) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -583,23 +594,23 @@ begin
 end
 $$;
 comment on function ledger.is_locked(uuid, uuid) is
-    'Has another transaction locked this job, so that claims pass over it? Only trying to lock it as they do tells.';
+    'Whether another transaction has locked this job, so that claims skip it: tries to lock it as they do.';
 
 create or replace function ledger.find_next(queues text[], types text[]) returns uuid
     language plpgsql set search_path = pg_catalog, pg_temp
     as $$
 declare
-    key uuid;
+    next_job uuid;
 begin
     -- The claim itself, rolled back: nothing else knows its order, its pauses, its limits and its locks.
-    select c.id into key from ledger.claim(find_next.queues, find_next.types, 'explain', 1, 1) as c;
+    select c.id into next_job from ledger.claim(find_next.queues, find_next.types, 'explain', 1, 1) as c;
     raise exception 'rolled back' using errcode = 'DU000';
 exception when sqlstate 'DU000' then
-    return key;
+    return next_job;
 end
 $$;
 comment on function ledger.find_next(text[], text[]) is
-    'Which job would a claim of these kinds with one free slot take this instant? It stays where it is.';
+    'The id of the job that a claim of these queues and types with one free slot would return now; claims nothing.';
 
 -- Cancelling ----------------------------------------------------------------------------------------------------------
 
@@ -607,7 +618,7 @@ create or replace function ledger.release_key(org uuid, job uuid, actor text def
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    is_status ledger.job_status;
+    new_status ledger.job_status;
 begin
     perform ledger.require_tenant(org);
     update ledger.job as t
@@ -617,8 +628,8 @@ begin
         ))
     where t.org_id = release_key.org and t.id = release_key.job
         and t.status = 'canceled' and t.idempotency_key is not null
-    returning t.status into is_status;
-    return is_status;
+    returning t.status into new_status;
+    return new_status;
 end
 $$;
 comment on function ledger.release_key(uuid, uuid, text) is
@@ -630,7 +641,7 @@ create or replace function ledger.cancel(
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    is_status ledger.job_status;
+    new_status ledger.job_status;
 begin
     perform ledger.require_tenant(org);
     update ledger.job as t
@@ -641,38 +652,38 @@ begin
         event_detail = jsonb_strip_nulls(jsonb_build_object('actor', cancel.actor, 'reason', 'cancel_requested'))
     where t.org_id = cancel.org and t.id = cancel.job
         and (t.status = 'queued' or (t.status = 'running' and (cancel.now or not cancel.release_key)))
-    returning t.status into is_status;
+    returning t.status into new_status;
     if cancel.release_key then
-        is_status := coalesce(ledger.release_key(org, job, actor), is_status);
+        new_status := coalesce(ledger.release_key(org, job, actor), new_status);
     end if;
-    return is_status;
+    return new_status;
 end
 $$;
 comment on function ledger.cancel(uuid, uuid, text, boolean, boolean) is
     'Cancel a queued job; request a running one to stop, or cancel it at once if now; release the key of a canceled '
     'one if wanted. Returns the status afterwards; null if nothing was changed.';
 
--- Dead letters again --------------------------------------------------------------------------------------------------
+-- Redrive dead letters ------------------------------------------------------------------------------------------------
 
-create or replace function ledger.retry(org uuid, job uuid, actor text default null) returns ledger.job_status
+create or replace function ledger.redrive(org uuid, job uuid, actor text default null) returns ledger.job_status
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    is_status ledger.job_status;
+    new_status ledger.job_status;
 begin
     perform ledger.require_tenant(org);
     update ledger.job as t
     set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
-        event_detail = jsonb_strip_nulls(jsonb_build_object('actor', retry.actor, 'reason', 'redriven'))
-    where t.org_id = retry.org and t.id = retry.job and t.status = 'dead_letter'
-    returning t.status into is_status;
-    return is_status;
+        event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
+    where t.org_id = redrive.org and t.id = redrive.job and t.status = 'dead_letter'
+    returning t.status into new_status;
+    return new_status;
 end
 $$;
-comment on function ledger.retry(uuid, uuid, text) is
-    'Queue a dead letter again with no starts counted, and log the actor. Null if it was not one.';
+comment on function ledger.redrive(uuid, uuid, text) is
+    'Put a dead letter back in the queue with its starts reset, and log the actor; null if the job is none.';
 
-create or replace function ledger.redrive(
+create or replace function ledger.redrive_many(
     org uuid,
     max_jobs bigint,
     actor text default null,
@@ -689,32 +700,32 @@ begin
     return query
         update ledger.job as t
         set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
-            event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
-        where t.org_id = redrive.org and t.id = any (array(
+            event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive_many.actor, 'reason', 'redriven'))
+        where t.org_id = redrive_many.org and t.id = any (array(
             select d.id
             from ledger.job d
-            where d.org_id = redrive.org and d.status = 'dead_letter'
-                and (redrive.type is null or d.type = redrive.type)
-                and (redrive.queue is null or d.queue = redrive.queue)
-                and (redrive.code is null or d.last_error_code = redrive.code)
-                and (redrive.finished_from is null or d.finished_at >= redrive.finished_from)
-                and (redrive.finished_before is null or d.finished_at < redrive.finished_before)
+            where d.org_id = redrive_many.org and d.status = 'dead_letter'
+                and (redrive_many.type is null or d.type = redrive_many.type)
+                and (redrive_many.queue is null or d.queue = redrive_many.queue)
+                and (redrive_many.code is null or d.last_error_code = redrive_many.code)
+                and (redrive_many.finished_from is null or d.finished_at >= redrive_many.finished_from)
+                and (redrive_many.finished_before is null or d.finished_at < redrive_many.finished_before)
             order by d.created_at, d.id
-            limit redrive.max_jobs
+            limit redrive_many.max_jobs
             for no key update skip locked
         ))
         returning t.id;
 end
 $$;
-comment on function ledger.redrive(uuid, bigint, text, text, text, text, timestamptz, timestamptz) is
-    'Queue matching dead letters again, at most max_jobs, the oldest first; locked ones are skipped.';
+comment on function ledger.redrive_many(uuid, bigint, text, text, text, text, timestamptz, timestamptz) is
+    'Put matching dead letters back in the queue, at most max_jobs, the oldest first; locked ones are skipped.';
 
 -- Retention and erasure -----------------------------------------------------------------------------------------------
 -- The only ways a job and its log are deleted. Who may do so is decided by EXECUTE; the flag that they set while they
 -- run keeps everything else from deleting by mistake.
 
-create or replace function ledger.retain(max_jobs bigint, out jobs bigint)
-    -- The events of a job are found by its key, also by a plan made when there were few: the cascade is planned in
+create or replace function ledger.purge(max_jobs bigint, out jobs bigint)
+    -- The events of a job are found by its id, also by a plan made when there were few: the cascade is planned in
     -- here.
     language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $$
@@ -737,7 +748,7 @@ begin
     perform set_config('duly.retention', '', true);
 end
 $$;
-comment on function ledger.retain(bigint) is
+comment on function ledger.purge(bigint) is
     'Remove finished jobs whose retain_until is past, at most max_jobs, the oldest first, with their events; return '
     'how many.';
 
@@ -767,9 +778,8 @@ comment on function ledger.erase(uuid, uuid, text, text) is
     'Remove one finished job with its events early; duly.transition records the actor, and nothing of its contents. '
     'Returns the status it had; null if there is no such job, or it has not finished.';
 
--- Whose jobs these are ------------------------------------------------------------------------------------------------
--- The tenant is set for a transaction: set_config('app.current_org_id', ..., true). Without one there is nothing to
--- see.
+-- Row level security --------------------------------------------------------------------------------------------------
+-- The tenant is set for a transaction: set_config('app.current_org_id', ..., true). Without one no row is visible.
 
 alter table ledger.job enable row level security;
 alter table ledger.job force row level security;
@@ -812,7 +822,7 @@ begin
 end
 $supabase$;
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Privileges ----------------------------------------------------------------------------------------------------------
 
 grant usage on schema ledger to {worker}, {api}, {readonly};
 grant select on ledger.job, ledger.job_event, ledger.job_limit to {worker}, {api}, {readonly};
@@ -822,7 +832,7 @@ grant update (
     status, run_at, starts, snoozes, lease_owner, lease_expires_at, settled_by, cancel_requested_at, result, stage,
     progress, progressed_at, last_error_code, last_error_message, event_detail
 ) on ledger.job to {worker};
-grant execute on function ledger.digest_of(text, text, jsonb, timestamptz, double precision)
+grant execute on function ledger.request_digest(text, text, jsonb, timestamptz, double precision)
     to {worker}, {api}, {readonly};
 grant execute on function ledger.refuse_other_tenant(uuid), ledger.wake() to {worker}, {api};
 grant execute on function ledger.enqueue(
@@ -834,10 +844,10 @@ grant execute on function ledger.enqueue_many(
     double precision, double precision, double precision, interval, text, text
 ) to {worker}, {api};
 grant execute on function ledger.complete(uuid, text, jsonb, text), ledger.cancel(uuid, uuid, text, boolean, boolean),
-    ledger.release_key(uuid, uuid, text), ledger.retry(uuid, uuid, text), ledger.is_locked(uuid, uuid),
+    ledger.release_key(uuid, uuid, text), ledger.redrive(uuid, uuid, text), ledger.is_locked(uuid, uuid),
     ledger.find_next(text[], text[]),
-    ledger.redrive(uuid, bigint, text, text, text, text, timestamptz, timestamptz) to {worker}, {api};
-grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.fence(uuid, text, text), ledger.room_for(text),
-    ledger.mark_expired(uuid[], bigint), ledger.retain(bigint),
+    ledger.redrive_many(uuid, bigint, text, text, text, text, timestamptz, timestamptz) to {worker}, {api};
+grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.fence(uuid, text, text),
+    ledger.remaining_capacity(text), ledger.mark_expired(uuid[], bigint), ledger.purge(bigint),
     ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[])
     to {worker};

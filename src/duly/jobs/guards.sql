@@ -11,16 +11,16 @@ begin
             raise exception '% cannot begin as %', 'job', new."status" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the key of % % cannot change', 'job', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'job', old."id" using errcode = 'DU001';
     elsif new."status" is not distinct from old."status" and not (
         (old."status"::text = 'running' and new."lease_owner" is distinct from old."lease_owner")
             or (new.progressed_at is distinct from old.progressed_at or (old.cancel_requested_at is null
             and new.cancel_requested_at is not null) or new.idempotency_key is distinct from old.idempotency_key)
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
         new.event_detail := null;
         new.updated_at := duly.clock();
     elsif new."status" is distinct from old."status" and not (case old."status"::text
@@ -34,12 +34,12 @@ begin
             old."status", new."status" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."status"::text;
+        new.transition_from := old."status"::text;
         if new.idempotency_key is distinct from old.idempotency_key
             and (new.idempotency_key is not null or new.status <> 'canceled')
         then
-            raise exception 'the key of job % stays its own until it is canceled and the key released', old.id
-                using errcode = 'DU001';
+            raise exception 'the idempotency key of job % can change only by its release, once the job is canceled',
+                old.id using errcode = 'DU001';
         end if;
         if new.event_detail is not distinct from old.event_detail
             and new.progressed_at is not distinct from old.progressed_at
@@ -129,24 +129,22 @@ create or replace function "ledger"."job_timeline"() returns trigger
 begin
     insert into ledger.job_event (id, job_id, org_id, seq, ts, prev_status, next_status, detail_json)
     select
-        ledger.event_id("id", revision), "id", org_id, revision, duly.clock(), moved_from, "status"::text, case
+        ledger.event_id("id", revision), "id", org_id, revision, duly.clock(), transition_from, "status"::text, case
             when event_detail is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start',
-            starts) when moved_from = 'running' and status <> 'running' and num_nonnulls(stage,
+            starts) when transition_from = 'running' and status <> 'running' and num_nonnulls(stage,
             progress) > 0 then coalesce(event_detail,
             jsonb_build_object()) || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress))
             else event_detail end
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create or replace trigger "job_timeline_insert"
-    after insert on "ledger"."job"
-    referencing new table as moved
+create or replace trigger "job_timeline_insert" after insert on "ledger"."job"
+    referencing new table as new_rows
     for each statement execute function "ledger"."job_timeline"();
 
-create or replace trigger "job_timeline_update"
-    after update on "ledger"."job"
-    referencing new table as moved
+create or replace trigger "job_timeline_update" after update on "ledger"."job"
+    referencing new table as new_rows
     for each statement execute function "ledger"."job_timeline"();

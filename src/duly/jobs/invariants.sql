@@ -61,7 +61,7 @@ from ledger.job as j
 where j.status = 'running' and j.lease_expires_at < duly.now() - interval '15 minutes' and exists (
     select
     from duly.workers as w
-    where 'ledger' = any (w.kinds) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
+    where 'ledger' = any (w.work_types) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
         and w.seen_at > duly.now() - interval '1 minute'
 )
 order by j.id
@@ -226,8 +226,9 @@ from (
     ) as offender
     from ledger.job as j
     where j.idempotency_key is not null and j.run_at = j.created_at and j.request_digest not in (
-        ledger.digest_of(j.type, j.queue, j.payload, null, null), ledger.digest_of(j.type, j.queue, j.payload, null, 0),
-        ledger.digest_of(j.type, j.queue, j.payload, j.run_at, null)
+        ledger.request_digest(j.type, j.queue, j.payload, null, null),
+        ledger.request_digest(j.type, j.queue, j.payload, null, 0),
+        ledger.request_digest(j.type, j.queue, j.payload, j.run_at, null)
     )
     offset 0
 ) as found

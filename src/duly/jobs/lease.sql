@@ -6,8 +6,8 @@
 -- shows one in psql.
 --
 -- A job with a cancel request never goes back to the queue: it is canceled instead. A failure is two statements in one
--- transaction: the first marks the job as failed, the second, fenced by the same owner, requeues it or makes it a dead
--- letter.
+-- transaction: the first marks the job as failed, the second, fenced by the same owner, puts it back in the queue or
+-- makes it a dead letter.
 --
 -- Rows are settled and released in the order of their keys, so that two batches never deadlock. Each row is looked up
 -- by its own key: a join would rely on statistics that have never seen so many owned rows. In a settle the inner
@@ -38,7 +38,7 @@ limit %(limit)s;
 -- name: mark_expired
 -- First transition of jobs with expired leases: to failed, or to canceled after a cancel request. Locked rows are
 -- skipped. settled_by is not set: an owner that comes back finds its lease lost.
-select key, owner, type, queue, attempt, max_attempts from ledger.mark_expired(%(keys)s::uuid[], %(limit)s);
+select job as key, owner, type, queue, attempt, max_attempts from ledger.mark_expired(%(keys)s::uuid[], %(limit)s);
 
 -- name: renew
 -- Every lease that is still ours is extended, and nothing here waits for a lock. A locked row is skipped and read
@@ -126,7 +126,7 @@ ours as (
         from ledger.job as t
         where t.id = given.key and t.lease_owner = given.owner and t.status = 'running'
         for no key update
-    ) as held
+    ) as locked
 ),
 settled as (
     update ledger.job as t
@@ -153,20 +153,21 @@ with given as (
     order by g.key
 ),
 ours as (
-    select given.*, held.stop
+    select given.*, locked.is_cancel_requested
     from given
     cross join lateral (
-        select t.cancel_requested_at is not null as stop
+        select t.cancel_requested_at is not null as is_cancel_requested
         from ledger.job as t
         where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null
         for no key update
-    ) as held
+    ) as locked
 ),
 settled as (
     update ledger.job as t
     set
-        status = case when ours.stop then 'canceled' else 'failed' end::ledger.job_status,
-        settled_by = ours.owner, lease_owner = case when not ours.stop then ours.owner end, lease_expires_at = null,
+        status = case when ours.is_cancel_requested then 'canceled' else 'failed' end::ledger.job_status,
+        settled_by = ours.owner, lease_owner = case when not ours.is_cancel_requested then ours.owner end,
+        lease_expires_at = null,
         last_error_code = ours.code, last_error_message = left(ours.message, 2048),
         event_detail = jsonb_strip_nulls(jsonb_build_object(
             'actor', ours.owner, 'code', ours.code, 'message', left(ours.message, 2048), 'traceback', ours.traceback
@@ -186,11 +187,11 @@ with given as (
     order by g.key
 ),
 ours as (
-    select given.*, held.*
+    select given.*, locked.*
     from given
     cross join lateral (
         select
-            %(give_up)s::boolean or t.starts >= t.max_attempts as dead,
+            %(give_up)s::boolean or t.starts >= t.max_attempts as is_dead,
             case t.backoff_policy
                 when 'none' then 0
                 when 'fixed' then t.backoff_base_seconds
@@ -201,17 +202,17 @@ ours as (
         from ledger.job as t
         where t.id = given.key and t.lease_owner = given.owner and t.status = 'failed'
         for no key update
-    ) as held
+    ) as locked
 ),
 settled as (
     update ledger.job as t
     set
-        status = case when ours.dead then 'dead_letter' else 'queued' end::ledger.job_status,
+        status = case when ours.is_dead then 'dead_letter' else 'queued' end::ledger.job_status,
         lease_owner = null,
-        run_at = case when ours.dead then t.run_at else duly.clock() + make_interval(secs => ours.wait_seconds) end,
+        run_at = case when ours.is_dead then t.run_at else duly.clock() + make_interval(secs => ours.wait_seconds) end,
         event_detail = case
             when %(give_up)s::boolean then jsonb_build_object('reason', 'gave_up')
-            when ours.dead then jsonb_build_object('reason', 'exhausted', 'starts', t.starts)
+            when ours.is_dead then jsonb_build_object('reason', 'exhausted', 'starts', t.starts)
             else jsonb_build_object('reason', 'retry', 'wait_seconds', round(ours.wait_seconds::numeric, 3))
         end
     from ours
@@ -229,7 +230,7 @@ cross join lateral (
     select from ledger.job as t where t.id = given.key and t.settled_by = given.owner limit 1
 ) as ours;
 
--- name: requeue
+-- name: release
 -- Unfinished jobs go back to the queue and their start is not counted. Without seconds a job is released, due as
 -- before; with seconds its handler returned Later, and a snooze is counted: a job with too many is left alone here,
 -- and fails.
@@ -240,26 +241,26 @@ with given as (
     order by g.key
 ),
 ours as (
-    select given.*, held.stop
+    select given.*, locked.is_cancel_requested
     from given
     cross join lateral (
-        select t.cancel_requested_at is not null as stop
+        select t.cancel_requested_at is not null as is_cancel_requested
         from ledger.job as t
         where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null
             and (given.seconds is null or t.snoozes < %(max_snoozes)s)
         for no key update
-    ) as held
+    ) as locked
 ),
 settled as (
     update ledger.job as t
     set
-        status = case when ours.stop then 'canceled' else 'queued' end::ledger.job_status,
+        status = case when ours.is_cancel_requested then 'canceled' else 'queued' end::ledger.job_status,
         settled_by = ours.owner, lease_owner = null, lease_expires_at = null,
-        starts = case when ours.stop then t.starts else t.starts - 1 end,
+        starts = case when ours.is_cancel_requested then t.starts else t.starts - 1 end,
         snoozes = t.snoozes + case when ours.seconds is null then 0 else 1 end,
         run_at = coalesce(duly.clock() + make_interval(secs => ours.seconds), t.run_at),
         event_detail = jsonb_strip_nulls(jsonb_build_object(
-            'actor', ours.owner, 'reason', case when ours.seconds is null then 'handed_back' else 'later' end,
+            'actor', ours.owner, 'reason', case when ours.seconds is null then 'released' else 'later' end,
             'seconds', ours.seconds
         ))
     from ours

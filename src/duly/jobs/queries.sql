@@ -7,9 +7,9 @@
 -- `now` it is canceled at once, and its worker finds the lease lost. release_key frees its idempotency key.
 select ledger.cancel(%(org)s, %(job_id)s, %(actor)s, now => %(now)s, release_key => %(release_key)s);
 
--- name: requeue_dead_letter
--- Redrive one: a dead letter goes back to the queue, its attempts counted from zero; the event records who did it.
-select ledger.retry(%(org)s, %(job_id)s, %(actor)s);
+-- name: redrive
+-- A dead letter goes back to the queue, its attempts counted from zero; the event records who did it.
+select ledger.redrive(%(org)s, %(job_id)s, %(actor)s);
 
 -- name: count_dead_letters
 -- How many dead letters a redrive with this filter would put back in the queue.
@@ -22,9 +22,9 @@ where org_id = %(org)s and status = 'dead_letter'
     and (%(finished_from)s::timestamptz is null or finished_at >= %(finished_from)s::timestamptz)
     and (%(finished_before)s::timestamptz is null or finished_at < %(finished_before)s::timestamptz);
 
--- name: requeue_dead_letters
--- Redrive many: matching dead letters go back to the queue, oldest first, up to the limit; locked rows are skipped.
-select redrive as id from ledger.redrive(
+-- name: redrive_many
+-- Matching dead letters go back to the queue, oldest first, up to the limit; locked rows are skipped.
+select redrive_many as id from ledger.redrive_many(
     %(org)s, %(limit)s, %(actor)s, type => %(type)s, queue => %(queue)s, code => %(code)s,
     finished_from => %(finished_from)s, finished_before => %(finished_before)s
 );
@@ -35,7 +35,7 @@ select ledger.wake();
 
 -- name: purge
 -- Finished jobs are deleted with their events once their retention is over.
-select ledger.retain(%(limit)s);
+select ledger.purge(%(limit)s);
 
 -- name: erase_job
 -- One finished job is deleted early, with its events; only the owner of the tables may, and the audit log records it.

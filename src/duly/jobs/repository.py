@@ -134,8 +134,10 @@ def translate_result_errors() -> Generator[None, None, None]:
 
 
 async def snooze(connection: Connection, leases: Sequence[Lease], seconds: Sequence[float]) -> frozenset[UUID]:
-    """Requeue jobs for later without counting a start; after MAX_SNOOZES times a job fails instead."""
-    snoozed = await requeue(connection, leases, seconds)
+    """Release jobs until later without counting a start; after MAX_SNOOZES times a job fails instead."""
+    snoozed = await settle_rows(
+        connection, leases, JOB.statements.release, seconds=list(seconds), max_snoozes=MAX_SNOOZES
+    )
     rest = [lease for lease in leases if lease.key not in snoozed]
     if not rest:
         return snoozed
@@ -146,14 +148,10 @@ async def snooze(connection: Connection, leases: Sequence[Lease], seconds: Seque
 async def release_jobs(connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
     """Release unfinished jobs without counting a start: another worker can claim them at once."""
     crashpoint("before_release")
-    released = await requeue(connection, leases, [None] * len(leases))
+    seconds = [None] * len(leases)  # due as before
+    released = await settle_rows(connection, leases, JOB.statements.release, seconds=seconds, max_snoozes=MAX_SNOOZES)
     crashpoint("after_release")
     return released
-
-
-async def requeue(connection: Connection, leases: Sequence[Lease], seconds: Sequence[float | None]) -> frozenset[UUID]:
-    """Put jobs back in the queue without counting a start: after a delay in seconds, or due as before for None."""
-    return await settle_rows(connection, leases, JOB.statements.requeue, seconds=list(seconds), max_snoozes=MAX_SNOOZES)
 
 
 async def settle_cancelled(connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
@@ -252,9 +250,9 @@ async def erase_job(connection: Connection, org: UUID, job_id: UUID, actor: str,
     return bool(await find_value(connection, SQL.erase_job, org=org, job_id=job_id, actor=actor, reason=reason))
 
 
-async def requeue_dead_letter(connection: Connection, org: UUID, job_id: UUID, actor: str | None) -> bool:
+async def redrive(connection: Connection, org: UUID, job_id: UUID, actor: str | None) -> bool:
     """Put one dead letter back in the queue; False when the job is none."""
-    return bool(await find_value(connection, SQL.requeue_dead_letter, org=org, job_id=job_id, actor=actor))
+    return bool(await find_value(connection, SQL.redrive, org=org, job_id=job_id, actor=actor))
 
 
 async def count_dead_letters(connection: Connection, matching: DeadLetterFilter) -> int:
@@ -262,11 +260,11 @@ async def count_dead_letters(connection: Connection, matching: DeadLetterFilter)
     return await get_value(connection, SQL.count_dead_letters, **asdict(matching))
 
 
-async def requeue_dead_letters(
+async def redrive_many(
     connection: Connection, matching: DeadLetterFilter, actor: str | None, limit: int = 1000
 ) -> Sequence[UUID]:
     """Put up to `limit` matching dead letters back in the queue; return their ids."""
-    rows = await get_rows(connection, SQL.requeue_dead_letters, **asdict(matching), actor=actor, limit=limit)
+    rows = await get_rows(connection, SQL.redrive_many, **asdict(matching), actor=actor, limit=limit)
     return [row["id"] for row in rows]
 
 

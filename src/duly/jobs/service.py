@@ -12,7 +12,7 @@ from duly.db.error_table import translate_errors
 from duly.db.id_prefix import IdPrefix, resolve_single_match
 from duly.db.pool import Pool
 from duly.db.rows import Connection
-from duly.errors import IllegalMove, InvalidArgument, NotFound
+from duly.errors import IllegalTransition, InvalidArgument, NotFound
 from duly.jobs import repository
 from duly.jobs.enqueue import creation_from_row, insert_job
 from duly.jobs.model import DeadLetterFilter, Job, JobEvent, JobRequest, JobStatus
@@ -105,7 +105,7 @@ async def list_events(
 async def cancel(
     pool: Pool, org: UUID, job_id: UUID, actor: str | None, *, now: bool = False, release_key: bool = False
 ) -> Job:
-    """Cancel a queued job, request that a running one stops, or cancel it `now`; IllegalMove when it is finished.
+    """Cancel a queued job, request that a running one stops, or cancel it `now`; IllegalTransition when it is finished.
 
     `release_key` also frees its idempotency key for another request; this works on a canceled job too, and repeatedly.
     """
@@ -115,12 +115,12 @@ async def cancel(
     if status is None and release_key and job.status is JobStatus.CANCELED:
         return job
     if status is None and job.status is JobStatus.RUNNING:
-        raise IllegalMove(
+        raise IllegalTransition(
             f"job {job_id} is running, and its idempotency key can be released only once it is canceled: cancel it at "
             "once (now), or cancel it and release the key when it has stopped"
         )
     if status is None:
-        raise IllegalMove(f"job {job_id} is {job.status} and cannot be cancelled: it is finished")
+        raise IllegalTransition(f"job {job_id} is {job.status} and cannot be cancelled: it is finished")
     return job
 
 
@@ -133,16 +133,18 @@ async def erase(pool: Pool, org: UUID, job_id: UUID, actor: str, reason: str | N
             return
         job = await get_tenant_job(connection, org, job_id)
     fix = f"cancel it first (duly jobs cancel {job_id} --now)"
-    raise IllegalMove(f"job {job_id} is {job.status} and cannot be erased: {fix}")
+    raise IllegalTransition(f"job {job_id} is {job.status} and cannot be erased: {fix}")
 
 
 async def redrive_job(pool: Pool, org: UUID, job_id: UUID, actor: str | None) -> Job:
-    """Put one dead letter back in the queue, its attempts counted from zero; IllegalMove for other jobs."""
+    """Put one dead letter back in the queue, its attempts counted from zero; IllegalTransition for other jobs."""
     async with tenant_transaction(pool, org) as connection:
-        is_redriven = await repository.requeue_dead_letter(connection, org, job_id, actor)
+        is_redriven = await repository.redrive(connection, org, job_id, actor)
         job = await get_tenant_job(connection, org, job_id)
         if not is_redriven:
-            raise IllegalMove(f"job {job_id} is {job.status} and cannot be put back in the queue: it is no dead letter")
+            raise IllegalTransition(
+                f"job {job_id} is {job.status} and cannot be put back in the queue: it is no dead letter"
+            )
         await repository.wake_workers(connection)
     return job
 
@@ -166,12 +168,12 @@ async def redrive_jobs(
     redriven = 0
     while True:
         async with tenant_transaction(pool, matching.org) as connection:
-            requeued = await repository.requeue_dead_letters(connection, bounded, actor, REDRIVE_BATCH_SIZE)
-            if requeued:
+            batch = await repository.redrive_many(connection, bounded, actor, REDRIVE_BATCH_SIZE)
+            if batch:
                 await repository.wake_workers(connection)
-        redriven += len(requeued)
+        redriven += len(batch)
         on_progress(redriven)
-        if len(requeued) < REDRIVE_BATCH_SIZE:
+        if len(batch) < REDRIVE_BATCH_SIZE:
             return redriven
 
 

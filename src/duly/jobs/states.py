@@ -42,7 +42,7 @@ JOB_EVENT = TransitionLog(
         "org_id": "org_id",
         "seq": "revision",
         "ts": "duly.clock()",
-        "prev_status": "moved_from",
+        "prev_status": "transition_from",
         "next_status": "{state}::text",
         "detail_json": "{detail}",
     },
@@ -61,9 +61,9 @@ JOB_MACHINE = StateMachine(
         "failed": ("queued", "dead_letter"),
         "dead_letter": ("queued",),
     },
-    held="running",
+    leased_state="running",
     owner="lease_owner",
-    moved=(
+    transition_if=(
         "new.progressed_at is distinct from old.progressed_at"
         " or (old.cancel_requested_at is null and new.cancel_requested_at is not null)"
         " or new.idempotency_key is distinct from old.idempotency_key"
@@ -71,7 +71,7 @@ JOB_MACHINE = StateMachine(
     detail=(
         "case when event_detail is null and status = 'running'"
         " then jsonb_build_object('actor', lease_owner, 'start', starts)"
-        " when moved_from = 'running' and status <> 'running' and num_nonnulls(stage, progress) > 0"
+        " when transition_from = 'running' and status <> 'running' and num_nonnulls(stage, progress) > 0"
         " then coalesce(event_detail, jsonb_build_object())"
         " || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress))"
         " else event_detail end"
@@ -124,16 +124,16 @@ JOB_MACHINE = StateMachine(
             f"date_part('epoch', least({TIMES})) >= 946684800 and date_part('epoch', greatest({TIMES})) < 7258118400"
         ),
     },
-    at_stay=(
+    at_other_update=(
         "new.event_detail := null;",
         "new.updated_at := duly.clock();",
     ),
-    at_move=(
+    at_transition=(
         "if new.idempotency_key is distinct from old.idempotency_key",
         "    and (new.idempotency_key is not null or new.status <> 'canceled')",
         "then",
-        "    raise exception 'the key of job % stays its own until it is canceled and the key released', old.id",
-        "        using errcode = 'DU001';",
+        "    raise exception 'the idempotency key of job % can change only by its release, once the job is canceled',",
+        "        old.id using errcode = 'DU001';",
         "end if;",
         "if new.event_detail is not distinct from old.event_detail",
         "    and new.progressed_at is not distinct from old.progressed_at",

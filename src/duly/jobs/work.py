@@ -25,7 +25,7 @@ from duly.jobs.limits import set_concurrency
 from duly.jobs.model import Floor, TypeInQueue, floors_after
 from duly.jobs.states import JOB
 from duly.lease.operations import Lease
-from duly.lease.work import Finished, StopSignal, Tuning, Work
+from duly.lease.work import LeaseOutcome, StopSignal, Tuning, Work
 from duly.logging import Trace, get_log
 from duly.outcomes import RAISABLE, Cancelled, Done, Failed, GiveUp, Later, Released, Settled, Stopped
 
@@ -47,7 +47,7 @@ class Handler:
     isolate: bool = False
     timeout_seconds: float | None = None
     memory_bytes: int | None = None
-    limit: int | None = None  # of jobs of this type running at once, over all workers
+    concurrency: int | None = None  # at most so many jobs of this type run at once, over all workers
 
     @property
     def job_type(self) -> TypeInQueue:
@@ -91,7 +91,7 @@ class JobWork(Work):
         self.loop: asyncio.AbstractEventLoop | None = None
 
     @property
-    def registered_types(self) -> Sequence[str]:
+    def registered_work_types(self) -> Sequence[str]:
         """The work type, and each job type in a queue that has a handler."""
         return [self.name, *(f"{self.name}:{job_type.queue}/{job_type.type}" for job_type in self.handlers)]
 
@@ -103,13 +103,13 @@ class JobWork(Work):
         """Set or lift the limit of each declared type, as its declaration says."""
         by_type = sorted(self.handlers.values(), key=lambda each: each.type)  # same order in all workers: no deadlock
         for handler in by_type:
-            await set_concurrency(connection, handler.type, handler.limit)
+            await set_concurrency(connection, handler.type, handler.concurrency)
 
     def use_handler_pool(self, pool: Pool) -> None:
         """Use this pool for the transactions of handlers."""
         self.pool, self.loop = pool, asyncio.get_running_loop()
 
-    def call(self, lease: Lease, stop_signal: StopSignal) -> Call:
+    def build_call(self, lease: Lease, stop_signal: StopSignal) -> Call:
         """Build the call of this job's handler, with the payload's fields as arguments."""
         row = lease.row
         handler, executor, perform, function = self.invocations[TypeInQueue(row["queue"], row["type"])]
@@ -118,7 +118,7 @@ class JobWork(Work):
         seconds = row["timeout_seconds"] if row["timeout_seconds"] is not None else handler.timeout_seconds
         return Call(perform, (function, context, row["payload"]), executor, seconds, handler.memory_bytes)
 
-    def report_failure(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:
+    def log_failed_attempt(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:
         """Log a failed attempt with its traceback; the last one, which makes a dead letter, as an error."""
         trace = {"trace": Trace(failure.traceback)} if failure.traceback else {}
         is_dead = isinstance(failure, GiveUp)
@@ -172,9 +172,9 @@ class JobWork(Work):
         """Release jobs, so that other workers can claim them at once."""
         return await repository.release_jobs(connection, leases)
 
-    async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[UUID]:
+    async def settle(self, connection: Connection, finished: Sequence[LeaseOutcome]) -> frozenset[UUID]:
         """Settle outcomes, with one or two statements per outcome type."""
-        by_type: dict[type, list[Finished]] = {}
+        by_type: dict[type, list[LeaseOutcome]] = {}
         for each in finished:
             by_type.setdefault(type(each.outcome), []).append(each)
         keys: frozenset[UUID] = frozenset()

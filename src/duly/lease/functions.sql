@@ -5,6 +5,6 @@ create or replace trigger transition_is_append_only before update or delete on d
 create or replace trigger transition_is_not_emptied before truncate on duly.transition
     for each statement execute function duly.refuse_change();
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Privileges ----------------------------------------------------------------------------------------------------------
 
 grant select on duly.transition to {worker}, {api}, {readonly};

@@ -31,20 +31,23 @@ Connect = Callable[[], Awaitable[AsyncConnection[Any]]]
 
 
 @dataclass(eq=False, slots=True)
-class RenewedLease:
-    """A lease that the heartbeat renews."""
+class WatchedLease:
+    """A lease that the heartbeat renews, or watches until it expires.
+
+    It is lost once it is no longer certain to be ours: another owner has the row, or may have.
+    """
 
     lease: Lease
     valid_until: float  # our monotonic clock; after it another worker may hold the row
     on_lost: Callable[[], object]
     on_cancel: Callable[[], object] | None = None
-    lost: str | None = None  # why, once it is lost
+    lost_reason: str | None = None  # set once it is lost
     is_cancel_requested: bool = False
 
     def mark_lost(self, why: str) -> None:
         """Mark the lease as lost and call `on_lost`, once."""
-        if self.lost is None:
-            self.lost = why
+        if self.lost_reason is None:
+            self.lost_reason = why
             self.on_lost()
 
     def request_cancel(self) -> None:
@@ -78,41 +81,41 @@ class Heartbeat:
         self.heartbeat_seconds = heartbeat_seconds or lease_seconds
         self.is_renewing = heartbeat_seconds is not None
         self.margin_seconds = lease_seconds / 10 if margin_seconds is None else margin_seconds
-        self.leases: dict[tuple[tuple[str, str], Any, str], RenewedLease] = {}
+        self.leases: dict[tuple[tuple[str, str], Any, str], WatchedLease] = {}
         self.abandoned: set[asyncio.Task[None]] = set()  # beats and connections that are being closed
         self.beats = 0
         self.beat_done = asyncio.Condition()
         self.connection: AsyncConnection[Any] | None = None  # of the last beat
 
     @asynccontextmanager
-    async def renewing(self, lease: Lease) -> AsyncGenerator[RenewedLease, None]:
+    async def renewing(self, lease: Lease) -> AsyncGenerator[WatchedLease, None]:
         """Renew a lease while the body runs; raises LeaseLost from the body when it is lost."""
         task = asyncio.current_task()
         assert task, "a lease can only be renewed for a task"
-        held = self.add(lease, on_lost=task.cancel)
+        watched = self.watch(lease, on_lost=task.cancel)
         try:
-            yield held
+            yield watched
         except asyncio.CancelledError:
-            if held.lost is None or task.uncancel() > 0:
+            if watched.lost_reason is None or task.uncancel() > 0:
                 raise
-            raise LeaseLost(held.lost) from None
+            raise LeaseLost(watched.lost_reason) from None
         finally:
-            self.remove(held)
-        if held.lost is not None:  # the body swallowed the cancellation
+            self.unwatch(watched)
+        if watched.lost_reason is not None:  # the body swallowed the cancellation
             task.uncancel()
-            raise LeaseLost(held.lost)
+            raise LeaseLost(watched.lost_reason)
 
-    def add(
+    def watch(
         self, lease: Lease, on_lost: Callable[[], object], on_cancel: Callable[[], object] | None = None
-    ) -> RenewedLease:
+    ) -> WatchedLease:
         """Renew a lease from now on; each callback is called at most once, on the heartbeat's loop."""
-        held = RenewedLease(lease, lease.sent_at + self.lease_seconds - self.margin_seconds, on_lost, on_cancel)
-        self.leases[self.lease_id(lease)] = held
-        return held
+        watched = WatchedLease(lease, lease.sent_at + self.lease_seconds - self.margin_seconds, on_lost, on_cancel)
+        self.leases[self.lease_id(lease)] = watched
+        return watched
 
-    def remove(self, held: RenewedLease) -> None:
+    def unwatch(self, watched: WatchedLease) -> None:
         """Stop renewing a lease: it is settled, released or lost."""
-        self.leases.pop(self.lease_id(held.lease), None)
+        self.leases.pop(self.lease_id(watched.lease), None)
 
     @staticmethod
     def lease_id(lease: Lease) -> tuple[tuple[str, str], Any, str]:
@@ -184,15 +187,15 @@ class Heartbeat:
             answer = await self.renew(leases)
             self.on_beat()
             for lease in leases:
-                held = self.leases.get(self.lease_id(lease))
-                if held is None:
+                watched = self.leases.get(self.lease_id(lease))
+                if watched is None:
                     continue
                 if lease.claim in answer.renewed:
-                    held.valid_until = max(held.valid_until, sent_at + self.lease_seconds - self.margin_seconds)
+                    watched.valid_until = max(watched.valid_until, sent_at + self.lease_seconds - self.margin_seconds)
                 if lease.claim in answer.lost:
-                    held.mark_lost(f"{lease.table} {lease.key} is leased to another owner")
+                    watched.mark_lost(f"{lease.table} {lease.key} is leased to another owner")
                 if lease.claim in answer.cancelled:
-                    held.request_cancel()
+                    watched.request_cancel()
         async with self.beat_done:
             self.beats += 1
             self.beat_done.notify_all()
@@ -217,22 +220,22 @@ class Heartbeat:
     def leases_by_table(self) -> dict[LeaseTable, list[Lease]]:
         """Group the leases that are not lost by table."""
         tables: dict[LeaseTable, list[Lease]] = defaultdict(list)
-        for held in self.leases.values():
-            if held.lost is None:
-                tables[held.lease.table].append(held.lease)
+        for watched in self.leases.values():
+            if watched.lost_reason is None:
+                tables[watched.lease.table].append(watched.lease)
         return tables
 
     async def watch_expiry(self) -> None:
         """Stop holders whose lease may have expired, by our own clock alone."""
         while True:
             now = time.monotonic()
-            for held in list(self.leases.values()):
-                if now >= held.valid_until:
-                    held.mark_lost(self.explain_expiry(held.lease))
+            for watched in list(self.leases.values()):
+                if now >= watched.valid_until:
+                    watched.mark_lost(self.explain_expiry(watched.lease))
             await asyncio.sleep(self.margin_seconds / 4)
 
     def explain_expiry(self, lease: Lease) -> str:
-        """Explain why a lease expired while we held it."""
+        """Explain why a lease expired while we watched it."""
         if self.is_renewing:
             return f"the database did not confirm the renewal of {lease.table} {lease.key} in time"
         return f"{lease.table} {lease.key} ran longer than its lease of {self.lease_seconds:g} s, which is not renewed"

@@ -1,24 +1,13 @@
 """State machines as data, enforced and logged by triggers of the database.
 
-A `StateMachine` is rendered into a trigger that refuses every transition it does not list, and into triggers that log
-every transition, whichever program makes it.
+A `StateMachine` is rendered by `tools/render_guards.py` into the `guards.sql` of its package: a trigger that refuses
+every transition it does not list, and triggers that log every transition, whichever program makes it.
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import LiteralString, cast
 
-from psycopg import sql
-
-from duly.db.queries import parse_queries
-
-ILLEGAL_MOVE = "DU001"  # the SQLSTATE of a refused transition
-WIDTH = 120  # of a line
-# A line may break before a condition and after a comma, but not in a literal or between two bounds.
-BREAK = re.compile(r"'[^']*'|between \S+ and|(?P<at> (?=(?:and|or|when|else)\b)|(?<=,) )")
-TEMPLATES = parse_queries(Path(__file__).with_name("state_machine.sql").read_text())
+ILLEGAL_TRANSITION = "DU001"  # the SQLSTATE of a refused transition
 
 
 @dataclass(frozen=True)
@@ -40,7 +29,7 @@ TRANSITION = TransitionLog(
         "key": "{key}::text",
         "seq": "revision",
         "ts": "duly.clock()",
-        "prev_status": "moved_from",
+        "prev_status": "transition_from",
         "next_status": "{state}::text",
         "actor": "{actor}",
         "detail_json": "{detail}",
@@ -58,17 +47,17 @@ class StateMachine:
     initial: tuple[str, ...]
     edges: Mapping[str, tuple[str, ...]]
     key: str = "id"
-    held: str | None = None  # in this state a change of `owner` counts as a transition
+    leased_state: str | None = None  # in this state a change of `owner` counts as a transition
     owner: str | None = None
-    fixed: tuple[str, ...] = ()  # columns that cannot change after the insert
-    moved: str | None = None  # SQL over old and new: further changes that count as a transition
+    immutable: tuple[str, ...] = ()  # columns that cannot change after the insert
+    transition_if: str | None = None  # SQL over old and new: further changes that count as a transition
     actor: str = "null::text"  # SQL over the new row: who made the transition
     detail: str = "null::jsonb"  # SQL over the new row: details for the log
     log: TransitionLog = TRANSITION
     rules: Mapping[str, str] = field(default_factory=dict[str, str])  # by name, SQL over new that must not be false
     at_insert: tuple[str, ...] = ()  # further PL/pgSQL statements of the guard: at an insert,
-    at_stay: tuple[str, ...] = ()  # at an update without a transition,
-    at_move: tuple[str, ...] = ()  # and at a transition
+    at_other_update: tuple[str, ...] = ()  # at an update without a transition,
+    at_transition: tuple[str, ...] = ()  # and at a transition
 
     def states(self) -> tuple[str, ...]:
         """Return every state, in the order of declaration."""
@@ -78,153 +67,3 @@ class StateMachine:
     def allows(self, before: str | None, after: str) -> bool:
         """Tell whether a transition is allowed; None as `before` means an insert."""
         return after in (self.initial if before is None else self.edges.get(before, ()))
-
-
-def render_state_machine(machine: StateMachine) -> str:
-    """Render the triggers that enforce and log this state machine."""
-    return "\n\n".join(
-        sql.SQL(literal(text)).format(**dict(template_values(machine))).as_string(None) + ";" for text in templates()
-    )
-
-
-def templates() -> Iterator[str]:
-    """Yield the templates, without their comments."""
-    for name in ("guard", "timeline"):
-        yield "\n".join(line for line in TEMPLATES[name].splitlines() if not line.startswith("--"))
-
-
-def template_values(machine: StateMachine) -> Iterator[tuple[str, sql.Composable]]:
-    """Yield what replaces the braces of `state_machine.sql`."""
-    schema, table = machine.table
-    yield "schema", sql.Identifier(schema)
-    yield "table", sql.Identifier(table)
-    for part in ("guard", "timeline", "timeline_insert", "timeline_update"):
-        yield part, sql.Identifier(f"{table}_{part}")
-    yield "name", sql.Literal(machine.name)
-    yield "key", sql.Identifier(machine.key)
-    yield "state", sql.Identifier(machine.state)
-    yield "initial", sql.SQL("array[{}]").format(sql.SQL(", ").join(map(sql.Literal, machine.initial)))
-    yield (
-        "edges",
-        sql.SQL("\n        ").join(
-            sql.SQL("when {} then new.{}::text = any (array[{}])").format(
-                sql.Literal(before), sql.Identifier(machine.state), sql.SQL(", ").join(map(sql.Literal, after))
-            )
-            for before, after in machine.edges.items()
-        ),
-    )
-    moves = [move.as_string(None) for move in render_moves(machine)]
-    yield "moved", wrap(" or ".join(moves) or "false", indent=8)
-    yield "declare", sql.SQL("\ndeclare\n    broken_rule text;" if machine.rules else "")
-    yield "fixed", render_fixed(machine)
-    yield "at_insert", render_steps(machine.at_insert, indent=8)
-    yield "at_stay", render_steps(machine.at_stay, indent=8)
-    yield "at_move", render_steps(machine.at_move, indent=8)
-    yield "rules", render_rules(machine)
-    yield (
-        "settings",
-        sql.SQL(literal("".join(f" set {name} = {value}" for name, value in machine.log.settings.items()))),
-    )
-    yield "log", sql.SQL(literal(machine.log.table))
-    yield "columns", sql.SQL(literal(", ".join(machine.log.columns)))
-    values = [value.as_string(None) for value in render_log_values(machine)]
-    yield "line", wrap(", ".join(values), indent=8)
-
-
-def render_moves(machine: StateMachine) -> Iterator[sql.Composable]:
-    """Yield the conditions that make an update a transition although the state stays."""
-    if machine.held and machine.owner:
-        yield sql.SQL("(old.{state}::text = {held} and new.{owner} is distinct from old.{owner})").format(
-            state=sql.Identifier(machine.state), held=sql.Literal(machine.held), owner=sql.Identifier(machine.owner)
-        )
-    if machine.moved:
-        yield sql.SQL(literal(f"({machine.moved})"))
-
-
-def render_fixed(machine: StateMachine) -> sql.Composable:
-    """Render the branch of the guard that refuses to change fixed columns, if there are any."""
-    if not machine.fixed:
-        return sql.SQL("")
-    news, olds = (", ".join(f'{row}."{column}"' for column in machine.fixed) for row in ("new", "old"))
-    return render_lines("fixed").format(
-        name=sql.Literal(machine.name),
-        key=sql.Identifier(machine.key),
-        news=wrap(news, indent=8),
-        olds=wrap(olds, indent=8),
-        columns=sql.Literal(", ".join(machine.fixed)),
-    )
-
-
-def render_steps(steps: tuple[str, ...], *, indent: int) -> sql.Composable:
-    """Render further statements of the guard, one per line."""
-    lines = ("\n" + " " * indent + wrap_text(step, indent + step_indent(step)) for step in steps)
-    return sql.SQL(literal("".join(lines)))
-
-
-def step_indent(step: str) -> int:
-    """Return how far a line of a statement is indented, and its continuation with it."""
-    return len(step) - len(step.lstrip())
-
-
-def render_rules(machine: StateMachine) -> sql.Composable:
-    """Render the rules of a row, which the guard checks last."""
-    if not machine.rules:
-        return sql.SQL("")
-    return render_lines("rules").format(
-        name=sql.Literal(machine.name),
-        key=sql.Identifier(machine.key),
-        each=sql.SQL(literal("\n        ".join(render_rule(name, rule) for name, rule in machine.rules.items()))),
-    )
-
-
-def render_rule(name: str, rule: str) -> str:
-    """Render one rule of a row with its name, on a line of its own if it fits."""
-    line = f"when ({rule}) is false then '{name}'"
-    if len(line) <= WIDTH - 8:
-        return line
-    return f"when (\n            {wrap_text(rule, 12)}\n        ) is false then '{name}'"
-
-
-def render_lines(name: str) -> sql.SQL:
-    """Return a template without its comments, as lines of the guard."""
-    lines = [line for line in TEMPLATES[name].splitlines() if not line.startswith("--")]
-    return sql.SQL(literal("".join("\n    " + line for line in lines) + ";"))
-
-
-def wrap(text: str, *, indent: int) -> sql.Composable:
-    """Wrap an expression that begins at this indentation."""
-    return sql.SQL(literal(wrap_text(text, indent)))
-
-
-def wrap_text(text: str, indent: int) -> str:
-    """Break a text that is too long for a line between words, never inside a literal; go on four columns further in."""
-    if indent + len(text.lstrip()) <= WIDTH or "--" in text:
-        return text
-    ends = [found.start() for found in BREAK.finditer(text) if found["at"]]
-    starts = [0, *(end + 1 for end in ends)]
-    first, *rest = (text[start:end] for start, end in zip(starts, [*ends, len(text)], strict=True))
-    lines = [first]
-    for part in rest:
-        if indent + (4 if len(lines) > 1 else 0) + len(lines[-1]) + 1 + len(part) > WIDTH:
-            lines.append(part)
-        else:
-            lines[-1] += f" {part}"
-    return ("\n" + " " * (indent + 4)).join(lines)
-
-
-def render_log_values(machine: StateMachine) -> Iterator[sql.Composable]:
-    """Yield the expressions for the columns of the log."""
-    own = {
-        "name": sql.Literal(machine.name),
-        "key": sql.Identifier(machine.key),
-        "state": sql.Identifier(machine.state),
-        "actor": sql.SQL(literal(machine.actor)),
-        "detail": sql.SQL(literal(machine.detail)),
-    }
-    for value in machine.log.columns.values():
-        yield sql.SQL(literal(value)).format(**own)
-
-
-def literal(text: str) -> LiteralString:
-    """Mark SQL text that comes from our files or from a state machine's description, never from a caller."""
-    return cast("LiteralString", text)

@@ -1,7 +1,7 @@
 """The interface between the worker and the packages whose work it runs.
 
-    claim ---> call -----> outcome ---> settle
-      worker     package     handler      the package's statements, in the worker's transaction
+    claim ---> build_call ---> outcome ---> settle
+      worker     package         handler      the package's statements, in the worker's transaction
 
 A package describes its work type: which table is leased, how a claimed row is run, and how outcomes are recorded. The
 worker does the rest, the same for all of them: it claims, renews leases, runs handlers where they cannot delay the
@@ -30,7 +30,7 @@ from duly.lease.operations import (
 )
 from duly.outcomes import Failed, GiveUp, failure_from_exception
 
-ReportFailure: TypeAlias = Callable[[Lease, Failed | GiveUp], Callable[[], Any] | None]
+LogFailedAttempt: TypeAlias = Callable[[Lease, Failed | GiveUp], Callable[[], Any] | None]
 
 
 class Stop(StrEnum):
@@ -54,7 +54,7 @@ class StopSignal:
         return self.reason is not None
 
 
-class Finished(NamedTuple):
+class LeaseOutcome(NamedTuple):
     """A lease and the outcome of its row."""
 
     lease: Lease
@@ -86,7 +86,7 @@ class Work(ABC):
     handler_executors: frozenset[Executor] = frozenset([Executor.LOOP])  # where handlers need database connections
 
     @property
-    def registered_types(self) -> Sequence[str]:
+    def registered_work_types(self) -> Sequence[str]:
         """The types that the registry of workers lists for this work; jobs list the types of their handlers."""
         return [self.name]
 
@@ -104,10 +104,10 @@ class Work(ABC):
         """Close what handlers used, on the loop they ran on, when the worker ends."""
 
     @abstractmethod
-    def call(self, lease: Lease, stop_signal: StopSignal) -> Call:
-        """Return the call that runs this row. Quick and without I/O; an exception here is a failure of the row."""
+    def build_call(self, lease: Lease, stop_signal: StopSignal) -> Call:
+        """Build the call that runs this row. Quick and without I/O; an exception here is a failure of the row."""
 
-    def report_failure(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:  # noqa: ARG002
+    def log_failed_attempt(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:  # noqa: ARG002
         """Log a failed attempt before it is recorded; returns the user's hook that is to be called, if there is one.
 
         Called where handlers run, once per attempt. The hook may block, fail, or be async.
@@ -115,10 +115,10 @@ class Work(ABC):
         return None
 
     @abstractmethod
-    async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
+    async def settle(self, connection: Connection, finished: Sequence[LeaseOutcome]) -> frozenset[Any]:
         """Record outcomes in the open transaction, all or nothing; returns the keys that were still ours.
 
-        An outcome is what the function of `call` returned, or one of `outcomes.py` that the worker made of its end.
+        An outcome is what the function of the call returned, or one of `outcomes.py` that the worker made of its end.
         """
 
     def outcome_for_refusal(self, error: Exception) -> object:

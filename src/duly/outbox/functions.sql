@@ -1,4 +1,4 @@
--- The outbox: stamps, retention, and what people may do with a message.
+-- The outbox: time stamps, retention, resend and resolve, privileges.
 
 create or replace function duly.stamp_sent_message() returns trigger
     language plpgsql
@@ -13,12 +13,12 @@ comment on function duly.stamp_sent_message() is
 create or replace trigger outbox_stamp_sent before update on duly.outbox
     for each row when (new.status = 'sent' and old.status <> 'sent') execute function duly.stamp_sent_message();
 create or replace trigger outbox_wake after insert on duly.outbox
-    referencing new table as made
+    referencing new table as new_rows
     for each statement execute function duly.wake_workers('outbox');
 
 -- Retention -----------------------------------------------------------------------------------------------------------
--- The only way anything leaves a log. EXECUTE on it is the lock; the flag it sets, for as long as it runs, is the
--- catch.
+-- The only way a row leaves a log. EXECUTE decides which role may; the flag that it sets while it runs keeps every other
+-- delete from succeeding by mistake.
 
 create or replace function duly.is_finished(machine text, status text) returns boolean
     language sql immutable parallel safe
@@ -26,7 +26,7 @@ create or replace function duly.is_finished(machine text, status text) returns b
 comment on function duly.is_finished(text, text) is
     'Whether a history may end in this status; only then retention removes it.';
 
-create or replace function duly.retain(
+create or replace function duly.purge_messages(
     older_than interval, max_histories bigint, out messages bigint, out transitions bigint
 )
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
@@ -45,7 +45,7 @@ begin
         raise exception 'retention takes 1 to 10000 histories at a time, not %', coalesce(max_histories::text, 'null')
             using errcode = 'invalid_parameter_value';
     end if;
-    -- Whole histories, the oldest first, judged by their newest line: what stays counts 1, 2, 3.
+    -- Full histories, the oldest first, by their newest line: the numbers of what stays have no gap.
     select array_agg(e.machine), array_agg(e.key), array_agg(e.seq) into machines, keys, seqs from (
         select t.machine, t.key, t.seq
         from duly.transition t
@@ -57,8 +57,7 @@ begin
         limit max_histories
     ) as e;
     perform set_config('duly.retention', 'on', true);
-    -- A message goes with its history. One that moves this instant is locked, or is past where its history ended: it
-    -- stays.
+    -- A message is deleted with its history. One that changes meanwhile is locked, or has a later revision: it stays.
     with finished as (
         select o.id
         from duly.outbox o
@@ -78,11 +77,11 @@ begin
     perform set_config('duly.retention', '', true);
 end
 $$;
-comment on function duly.retain(interval, bigint) is
+comment on function duly.purge_messages(interval, bigint) is
     'Remove histories that ended longer ago than this, at most max_histories, with their messages; return how many '
     'rows.';
 
--- What people may do with messages ------------------------------------------------------------------------------------
+-- Resend and resolve --------------------------------------------------------------------------------------------------
 
 create or replace function duly.resend(message uuid) returns text
     language sql security definer set search_path = pg_catalog, pg_temp
@@ -93,7 +92,7 @@ create or replace function duly.resend(message uuid) returns text
         returning o.status;
     end;
 comment on function duly.resend(uuid) is
-    'Queue a failed or uncertain message again under the same id; null if it is neither.';
+    'Put a failed or uncertain message back in the queue under the same id; null if it is neither.';
 
 create or replace function duly.resolve(message uuid, was_sent boolean) returns text
     language sql security definer set search_path = pg_catalog, pg_temp
@@ -101,14 +100,14 @@ create or replace function duly.resolve(message uuid, was_sent boolean) returns 
         update duly.outbox as o
         set status = case when was_sent then 'sent' else 'failed' end,
             last_error = case
-                when was_sent then o.last_error else coalesce(o.last_error, 'an operator says it did not arrive')
+                when was_sent then o.last_error else coalesce(o.last_error, 'an operator recorded that it did not arrive')
             end
         where o.id = message and o.status = 'uncertain'
         returning o.status;
     end;
 comment on function duly.resolve(uuid, boolean) is 'Settle an uncertain message as sent or as failed.';
 
--- Looking -------------------------------------------------------------------------------------------------------------
+-- Explain -------------------------------------------------------------------------------------------------------------
 
 create or replace function duly.is_locked(message uuid) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -125,10 +124,10 @@ create or replace function duly.find_next_message() returns uuid
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    key uuid;
+    next_message uuid;
 begin
-    -- As claim_messages of outbox/queries.sql, which serves two tables: a test compares. What no channel serves is
-    -- marked.
+    -- The same as `claim` of outbox/lease.sql, which serves two tables; a test compares. A message of a channel that is
+    -- not configured has the reason in last_error.
     with due as (
         select t.id, t.channel, t.recipient, t.seq
         from duly.outbox as t
@@ -138,7 +137,7 @@ begin
         limit 500
         for no key update skip locked
     )
-    select due.id into key
+    select due.id into next_message
     from due
     where not exists (
         select
@@ -152,16 +151,16 @@ begin
     limit 1;
     raise exception 'rolled back' using errcode = 'DU000';  -- and with it the locks
 exception when sqlstate 'DU000' then
-    return key;
+    return next_message;
 end
 $$;
 comment on function duly.find_next_message() is 'The message that a sender with one free slot would claim now.';
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Privileges ----------------------------------------------------------------------------------------------------------
 
 grant select on duly.outbox to {worker}, {api}, {readonly};
 grant insert on duly.outbox to {worker}, {api};
 grant update on duly.outbox to {worker};
-grant execute on function duly.retain(interval, bigint) to {worker};
+grant execute on function duly.purge_messages(interval, bigint) to {worker};
 grant execute on function duly.is_locked(uuid), duly.find_next_message() to {worker}, {api};
 grant execute on function duly.resend(uuid), duly.resolve(uuid, boolean) to {api};

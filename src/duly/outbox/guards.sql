@@ -9,14 +9,14 @@ begin
             raise exception '% cannot begin as %', 'outbox', new."status" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the key of % % cannot change', 'outbox', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'outbox', old."id" using errcode = 'DU001';
     elsif new."status" is not distinct from old."status" and not (
         (old."status"::text = 'sending' and new."lease_owner" is distinct from old."lease_owner")
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."status" is distinct from old."status" and not (case old."status"::text
         when 'pending' then new."status"::text = any (array['sending', 'failed'])
         when 'sending' then new."status"::text = any (array['sent', 'pending', 'failed', 'uncertain'])
@@ -28,7 +28,7 @@ begin
             old."status", new."status" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."status"::text;
+        new.transition_from := old."status"::text;
     end if;
     return new;
 end
@@ -44,22 +44,20 @@ create or replace function "duly"."outbox_timeline"() returns trigger
 begin
     insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'outbox', "id"::text, revision, duly.clock(), moved_from, "status"::text, case
-            when status = 'sending' then lease_owner when moved_from = 'sending' then settled_by end,
+        'outbox', "id"::text, revision, duly.clock(), transition_from, "status"::text, case
+            when status = 'sending' then lease_owner when transition_from = 'sending' then settled_by end,
             jsonb_strip_nulls(jsonb_build_object('starts', starts, 'called_at', called_at, 'error', case
             when status in ('pending', 'failed', 'uncertain') then last_error end))
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create or replace trigger "outbox_timeline_insert"
-    after insert on "duly"."outbox"
-    referencing new table as moved
+create or replace trigger "outbox_timeline_insert" after insert on "duly"."outbox"
+    referencing new table as new_rows
     for each statement execute function "duly"."outbox_timeline"();
 
-create or replace trigger "outbox_timeline_update"
-    after update on "duly"."outbox"
-    referencing new table as moved
+create or replace trigger "outbox_timeline_update" after update on "duly"."outbox"
+    referencing new table as new_rows
     for each statement execute function "duly"."outbox_timeline"();

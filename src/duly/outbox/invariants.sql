@@ -107,7 +107,7 @@ from duly.outbox as o
 where o.status = 'sending' and o.lease_expires_at < duly.now() - interval '15 minutes' and exists (
     select
     from duly.workers as w
-    where 'outbox' = any (w.kinds) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
+    where 'outbox' = any (w.work_types) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
         and w.seen_at > duly.now() - interval '1 minute'
 )
 order by o.id

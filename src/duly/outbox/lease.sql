@@ -53,7 +53,7 @@ waiting as (
     where t.{key} = behind.key
     returning t.*
 ),
-held as (
+claimed as (
     update {schema}.{table} as t
     set {state} = 'sending', lease_owner = %(owner)s, starts = t.starts + 1,
         lease_expires_at = duly.clock() + make_interval(secs => %(lease_seconds)s)
@@ -62,7 +62,7 @@ held as (
     ))
     returning t.*
 )
-select * from held
+select * from claimed
 union all
 select * from waiting;
 
@@ -154,7 +154,7 @@ ours as (
         where t.{key} = given.key and t.lease_owner = given.owner and t.{state} = 'sending'
             and t.lease_expires_at > duly.clock()
         for no key update
-    ) as held
+    ) as locked
 )
 update {schema}.{table} as t set called_at = duly.clock()
 where t.{key} = any (array(select key from ours))
@@ -179,7 +179,7 @@ ours as (
         from {schema}.{table} as t
         where t.{key} = given.key and t.lease_owner = given.owner and t.{state} = 'sending'
         for no key update
-    ) as held
+    ) as locked
 ),
 settled as (
     update {schema}.{table} as t
@@ -215,7 +215,7 @@ ours as (
         from {schema}.{table} as t
         where t.{key} = given.key and t.lease_owner = given.owner and t.{state} = 'sending'
         for no key update
-    ) as held
+    ) as locked
 ),
 settled as (
     update {schema}.{table} as t
@@ -249,7 +249,7 @@ ours as (
         from {schema}.{table} as t
         where t.{key} = given.key and t.lease_owner = given.owner and t.{state} = 'sending'
         for no key update
-    ) as held
+    ) as locked
 ),
 settled as (
     update {schema}.{table} as t
@@ -291,7 +291,7 @@ ours as (
         where t.{key} = given.key and t.lease_owner = given.owner and t.{state} = 'sending'
             and t.lease_expires_at >= duly.clock()
         for no key update
-    ) as held
+    ) as locked
 )
 update {schema}.{table} as t
 set {state} = case when t.called_at is null then 'pending' else t.{state} end,

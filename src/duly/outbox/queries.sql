@@ -81,9 +81,9 @@ from waited
 where t.{key} = waited.key
 returning t.{key};
 
--- name: retain
+-- name: purge
 -- Deletes messages that ended long ago, each with its full history.
-select messages from duly.retain(make_interval(days => %(days)s), %(limit)s);
+select messages from duly.purge_messages(make_interval(days => %(days)s), %(limit)s);
 
 -- name: is_managed
 -- Whether duly delivers the messages of this table: only our own migration adds the column `delivery`.

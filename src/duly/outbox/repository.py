@@ -123,9 +123,9 @@ async def fail_unconfigured(
     return len(rows)
 
 
-async def retain(connection: Connection, days: int, limit: int = 500) -> int:
+async def purge(connection: Connection, days: int, limit: int = 500) -> int:
     """Delete messages that ended `days` ago, with their history; return their number."""
-    return await get_value(connection, SQL.retain, days=days, limit=limit)
+    return await get_value(connection, SQL.purge, days=days, limit=limit)
 
 
 async def is_managed(connection: Connection, table: MessageTable) -> bool:

@@ -29,7 +29,7 @@ from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.executors.call import Call
 from duly.lease.operations import Lease, release_rows, settle_rows
-from duly.lease.work import Finished, StopSignal, Tuning, Work
+from duly.lease.work import LeaseOutcome, StopSignal, Tuning, Work
 from duly.logging import get_log
 from duly.outbox import repository
 from duly.outbox.answer_links import AnswerLinks
@@ -204,10 +204,10 @@ class SendWork(Work):
             swept += await repository.resend_uncertain(
                 connection, self.messages, self.resendable_channels, max_starts=self.max_starts
             )
-            swept += await self.fail_unconfigured(connection)
+            swept += await self.handle_unconfigured(connection)
         return swept
 
-    async def fail_unconfigured(self, connection: Connection) -> int:
+    async def handle_unconfigured(self, connection: Connection) -> int:
         """Write the missing setting on messages of unconfigured channels; fail and count those that waited too long."""
         if not self.unconfigured:
             return 0
@@ -218,7 +218,7 @@ class SendWork(Work):
 
     async def maintain(self, connection: Connection) -> int:
         """Delete messages whose retention is over."""
-        return 0 if self.retain_days is None else await repository.retain(connection, self.retain_days)
+        return 0 if self.retain_days is None else await repository.purge(connection, self.retain_days)
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[Any]:
         """Release leases; messages whose transport was not called become pending at once."""
@@ -226,7 +226,7 @@ class SendWork(Work):
 
     # Sending ----------------------------------------------------------------------------------------------------------
 
-    def call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
+    def build_call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
         """Return the call that sends a message after the earlier ones to its recipient."""
         queue = self.queues.setdefault(queue_key(lease), RecipientQueue())
         queue.members += 1
@@ -238,7 +238,7 @@ class SendWork(Work):
             async with queue.lock:
                 if queue.is_blocked:
                     return Released()
-                outcome = await self.send(lease)
+                outcome = await self.call_transport(lease)
                 queue.is_blocked = isinstance(outcome, Failed | RetryAfter | Released)
                 return outcome
         except BaseException:
@@ -249,7 +249,7 @@ class SendWork(Work):
             if not queue.members:
                 self.queues.pop(queue_key(lease), None)
 
-    async def send(self, lease: Lease) -> object:
+    async def call_transport(self, lease: Lease) -> object:
         """Call the transport and return the outcome."""
         channel = self.channel_for(lease.row["channel"])
         if not await self.confirm_call(lease):
@@ -274,10 +274,10 @@ class SendWork(Work):
         is_ours: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.pending_calls.append((lease, is_ours))
         if len(self.pending_calls) == 1:
-            asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(self.mark_called()))
+            asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(self.mark_pending_calls()))
         return await is_ours
 
-    async def mark_called(self) -> None:
+    async def mark_pending_calls(self) -> None:
         """Mark all pending calls in one statement and resolve their futures."""
         calls, self.pending_calls = self.pending_calls, []
         assert self.pool, "the worker must set the pool before it claims"
@@ -295,9 +295,9 @@ class SendWork(Work):
 
     # Settling ---------------------------------------------------------------------------------------------------------
 
-    async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
+    async def settle(self, connection: Connection, finished: Sequence[LeaseOutcome]) -> frozenset[Any]:
         """Write the outcomes: sent, pending again, failed or uncertain; return the claims that were still ours."""
-        by_status: dict[str, list[Finished]] = {"sent": [], "uncertain": [], "failed": [], "pending": []}
+        by_status: dict[str, list[LeaseOutcome]] = {"sent": [], "uncertain": [], "failed": [], "pending": []}
         for each in finished:
             by_status[self.status_for(each)].append(each)
         sent, uncertain, failed, retried = by_status.values()
@@ -318,12 +318,12 @@ class SendWork(Work):
                 last_error=error_texts(unsent),
             )
         for each in failed:
-            log.warning("message.failed", key=str(each.lease.key), reason=error_text(each.outcome))
+            log.warning("message.failed", message=str(each.lease.key), reason=error_text(each.outcome))
         if retried:
             ours |= await self.retry_later(connection, retried)
         return ours
 
-    def status_for(self, finished: Finished) -> str:
+    def status_for(self, finished: LeaseOutcome) -> str:
         """Return the status that follows from an outcome."""
         lease, outcome = finished
         if isinstance(outcome, Done):
@@ -338,7 +338,7 @@ class SendWork(Work):
         """Must an operator decide about an uncertain message, because the receiver does not deduplicate?"""
         return self.channel_for(lease.row["channel"]).uncertain_policy is UncertainPolicy.MANUAL
 
-    async def retry_later(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
+    async def retry_later(self, connection: Connection, finished: Sequence[LeaseOutcome]) -> frozenset[Any]:
         """Make messages pending again, after the transport's delay or with exponential backoff."""
         now = await get_now(connection)
         due = [now + timedelta(seconds=self.retry_delay_seconds(each)) for each in finished]
@@ -346,7 +346,7 @@ class SendWork(Work):
         errors = error_texts(finished)
         return await settle_rows(connection, to_leases(finished), statement, last_error=errors, due_at=due)
 
-    def retry_delay_seconds(self, finished: Finished) -> float:
+    def retry_delay_seconds(self, finished: LeaseOutcome) -> float:
         """Return the seconds until the next attempt."""
         if isinstance(finished.outcome, RetryAfter):
             return finished.outcome.seconds
@@ -378,12 +378,12 @@ def queue_key(lease: Lease) -> tuple[str, str]:
     return lease.row["channel"], lease.row["recipient"]
 
 
-def to_leases(finished: Sequence[Finished]) -> list[Lease]:
+def to_leases(finished: Sequence[LeaseOutcome]) -> list[Lease]:
     """Return the leases of finished work."""
     return [each.lease for each in finished]
 
 
-def error_texts(finished: Sequence[Finished]) -> list[str]:
+def error_texts(finished: Sequence[LeaseOutcome]) -> list[str]:
     """Return why messages were not sent."""
     return [error_text(each.outcome) for each in finished]
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from duly.db.id_prefix import IdPrefix, resolve_single_match
 from duly.db.pool import Pool
 from duly.db.rows import Connection, Row
-from duly.errors import IllegalMove, InvalidArgument, Misconfigured, NotFound
+from duly.errors import IllegalTransition, InvalidArgument, Misconfigured, NotFound
 from duly.outbox import repository
 from duly.outbox.states import OUTBOX, MessageTable
 from duly.paging import Page, build_page, checked_limit, decode_cursor
@@ -91,7 +91,7 @@ async def resolve_id(pool: Pool, prefix: IdPrefix) -> UUID:
 
 
 async def resend_message(pool: Pool, key: UUID | str, table: MessageTable = OUTBOX) -> StoredMessage:
-    """Put a failed or uncertain message back in the queue under the same id; raises IllegalMove in any other state."""
+    """Put a failed or uncertain message back in the queue under the same id; IllegalTransition in any other state."""
     async with pool.transaction() as connection:
         before = await fetch_message(connection, table, key)
         update = (
@@ -100,14 +100,16 @@ async def resend_message(pool: Pool, key: UUID | str, table: MessageTable = OUTB
             else repository.resend_notification(connection, table, key)
         )
         if not await update:
-            raise IllegalMove(f"message {key} is {before.status}: only failed or uncertain messages can be resent")
+            raise IllegalTransition(
+                f"message {key} is {before.status}: only failed or uncertain messages can be resent"
+            )
         return await fetch_message(connection, table, key)
 
 
 async def resolve_message(
     pool: Pool, key: UUID | str, table: MessageTable = OUTBOX, *, was_sent: bool
 ) -> StoredMessage:
-    """Record whether an uncertain message arrived; raises IllegalMove when it is not uncertain."""
+    """Record whether an uncertain message arrived; raises IllegalTransition when it is not uncertain."""
     async with pool.transaction() as connection:
         before = await fetch_message(connection, table, key)
         update = (
@@ -116,7 +118,7 @@ async def resolve_message(
             else repository.resolve_notification(connection, table, key, was_sent=was_sent)
         )
         if not await update:
-            raise IllegalMove(f"message {key} is {before.status}: only uncertain messages can be resolved")
+            raise IllegalTransition(f"message {key} is {before.status}: only uncertain messages can be resolved")
         return await fetch_message(connection, table, key)
 
 

@@ -60,9 +60,9 @@ OUTBOX_MACHINE = StateMachine(
     state="status",
     initial=("pending",),
     edges=TRANSITIONS,
-    held="sending",
+    leased_state="sending",
     owner="lease_owner",
-    actor="case when status = 'sending' then lease_owner when moved_from = 'sending' then settled_by end",
+    actor="case when status = 'sending' then lease_owner when transition_from = 'sending' then settled_by end",
     detail=(
         "jsonb_strip_nulls(jsonb_build_object('starts', starts, 'called_at', called_at,"
         " 'error', case when status in ('pending', 'failed', 'uncertain') then last_error end))"
@@ -84,10 +84,10 @@ def notification_machine(schema: str = DEFAULT_INGEST_SCHEMA) -> StateMachine:
         key="notification_id",
         initial=("pending",),
         edges=TRANSITIONS | {"pending": ("sending", "sent", "failed"), "failed": ("pending", "sent")},
-        held="sending",
+        leased_state="sending",
         owner="lease_owner",
-        fixed=("user_id", "schedule_date", "source_session_id", "notification_type", "message", "event_ids"),
-        actor="case when delivery = 'sending' then lease_owner when moved_from = 'sending' then settled_by end",
+        immutable=("user_id", "schedule_date", "source_session_id", "notification_type", "message", "event_ids"),
+        actor="case when delivery = 'sending' then lease_owner when transition_from = 'sending' then settled_by end",
         detail=(
             "jsonb_strip_nulls(jsonb_build_object('starts', starts, 'called_at', called_at,"
             " 'error', case when delivery in ('pending', 'failed', 'uncertain') then last_error end))"
@@ -110,7 +110,7 @@ def notification_machine(schema: str = DEFAULT_INGEST_SCHEMA) -> StateMachine:
                 "char_length(new.lease_owner) between 1 and 300 and char_length(new.settled_by) <= 300"
             ),
         },
-        at_move=(
+        at_transition=(
             "new.status := case when new.delivery in ('sent', 'failed') then new.delivery else 'pending' end;",
             "if new.delivery <> 'sent' then",
             "    new.sent_at := null;",

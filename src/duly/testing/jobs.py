@@ -236,7 +236,7 @@ def perform(
         attempt=attempt,
         snoozes=snoozes,
         max_attempts=job_type.options.max_attempts if max_attempts is None else max_attempts,
-        database=NoDatabase(handler.type),
+        database=MissingDatabase(handler.type),
     )
     payload = job_type.build_payload(*args, **kwargs)
     try:
@@ -268,7 +268,7 @@ def run_in_thread(function: Callable[[], T]) -> T:
     return result.result()
 
 
-class NoDatabase(JobDatabase):
+class MissingDatabase(JobDatabase):
     """The database of a context without one."""
 
     loop: Any = object()  # never the running loop
@@ -354,10 +354,10 @@ class RecordingJobWork(JobWork):
         self.orgs: dict[UUID, UUID] = {}
         self.failures: list[BaseException] = []
 
-    def report_failure(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:
+    def log_failed_attempt(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:
         """Record what a handler raised."""
         self.failures.append(failure.error or failure)
-        return super().report_failure(lease, failure)
+        return super().log_failed_attempt(lease, failure)
 
     async def claim(
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[UUID] | None = None

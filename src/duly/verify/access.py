@@ -13,7 +13,6 @@ from duly.errors import Misconfigured
 
 SQL = load_queries(__file__, "access.sql")
 WORK_MEM_BYTES = 128 * 2**20  # per sort and hash
-PLAIN = re.compile(r"[a-z_][a-z0-9_]*")  # needs no quotes
 
 Connection = psycopg.Connection[Any]
 
@@ -62,5 +61,5 @@ def describe_other_login(reader: str) -> str:
 
 
 def quote_identifier(name: str) -> str:
-    """Quote an identifier if needed."""
-    return name if PLAIN.fullmatch(name) else sql.Identifier(name).as_string(None)
+    """Quote an identifier for SQL; a name with an underscore is no keyword and needs no quotes."""
+    return name if re.fullmatch(r"[a-z]+(_[a-z0-9]+)+", name) else sql.Identifier(name).as_string(None)

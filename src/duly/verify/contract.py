@@ -19,8 +19,8 @@ STANDARD = Names()
 ENGINE_CONTRACTS = {"duly": ("duly", "user"), "ledger": ("ledger",)}
 # The schemas of each contract; that of ingest is replaced by DB_SCHEMA.
 CONTRACTS = ENGINE_CONTRACTS | {each.name: each.schemas for each in list_applications()}
-FILES = {name: Path(__file__).parent / "contracts" / f"{name}.txt" for name in ENGINE_CONTRACTS} | {
-    each.name: each.directory / "contract.txt" for each in list_applications()
+FILES = {name: Path(__file__).parent / "catalogues" / f"{name}.txt" for name in ENGINE_CONTRACTS} | {
+    each.name: each.directory / "catalogue.txt" for each in list_applications()
 }
 CALLED = re.compile(r"trigger .* EXECUTE FUNCTION (?P<schema>\w+)\.")
 OPTIONAL = re.compile(

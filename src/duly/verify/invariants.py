@@ -40,11 +40,11 @@ class Invariant:
 
 @dataclass(frozen=True)
 class Violation:
-    """An offender; or, with kind `unasked`, the reason why an invariant cannot be checked in this database."""
+    """An offender; or, with kind `unchecked`, the reason why an invariant cannot be checked in this database."""
 
     invariant: str
     offender: str
-    kind: Literal["broken", "unasked"] = "broken"
+    kind: Literal["broken", "unchecked"] = "broken"
 
 
 FindOffenders: TypeAlias = Callable[[psycopg.Connection[Any], str, int], Iterable[str]]  # schema of ingest, limit
@@ -90,8 +90,8 @@ def check(
 ) -> Sequence[Violation]:
     """Return the offenders of every invariant, at most a hundred each; reads only, in one snapshot.
 
-    The schema of the ingest tables and two of their states are configurable. An invariant about missing objects
-    is reported as `unasked`. `on_progress` is called with the number of checked invariants, before the first and after
+    The schema of the ingest tables and two of their states are configurable. An invariant about missing objects is
+    reported as `unchecked`. `on_progress` is called with the number of checked invariants, before the first and after
     each. Raises Misconfigured for a login that may not read every row, as the role `reader` may.
     """
     values = build_parameters(schemas, done=done, failed=failed)
@@ -107,7 +107,7 @@ def check(
                     rows = connection.execute(statement, values)
             except MISSING_OBJECT_ERRORS as error:
                 reason = error.diag.message_primary or str(error)
-                violations.append(Violation(invariant.name, f"cannot be checked: {reason}", "unasked"))
+                violations.append(Violation(invariant.name, f"cannot be checked: {reason}", "unchecked"))
             except errors.InsufficientPrivilege as error:
                 raise permission_error(connection, schemas, reader, error) from None
             else:
@@ -142,7 +142,7 @@ def find_computed_violations(
             return [Violation(name, offender) for offender in find(connection, ingest, MAX_OFFENDERS)]
     except MISSING_OBJECT_ERRORS as error:
         reason = error.diag.message_primary or str(error)
-        return [Violation(name, f"cannot be checked: {reason}", "unasked")]
+        return [Violation(name, f"cannot be checked: {reason}", "unchecked")]
     except errors.InsufficientPrivilege as error:
         raise permission_error(connection, schemas, reader, error) from None
 

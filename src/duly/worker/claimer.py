@@ -16,7 +16,7 @@ from duly.worker.held_rows import HeldRows
 from duly.worker.outage import DatabaseContact
 from duly.worker.settler import Settler
 
-REFUSED_SECONDS = 60.0  # for how long a row that could not be claimed is left alone
+REFUSED_SECONDS = 60.0  # for how long a row that could not be claimed is skipped
 
 log = get_log("duly.worker")
 
@@ -36,12 +36,12 @@ class Claimer:
         self.handlers = held.handlers
         self.metrics = held.metrics
         self.polling = held.polling
-        self.refusing: dict[Any, float] = {}  # rows that could not be claimed, and until when they are left alone
+        self.refused_until: dict[Any, float] = {}  # rows that could not be claimed, by key: until when they are skipped
         self.is_stopping = False
 
     def can_claim(self) -> bool:
-        """Are we not stopping, and does the handlers' loop turn? Otherwise claimed rows would not begin."""
-        return not self.is_stopping and self.handlers.is_turning()
+        """Are we not stopping, and does the handlers' loop respond? Otherwise claimed rows would not begin."""
+        return not self.is_stopping and self.handlers.is_responsive()
 
     def count_wanted(self) -> int:
         """Count the due rows to claim now: as many as slots are free, or none while another loop claims."""
@@ -66,16 +66,16 @@ class Claimer:
                     if is_server_error(error) or is_lock_or_timeout_error(error):
                         raise
                     refusal = error
-            if refusal or self.refusing:
+            if refusal or self.refused_until:
                 leases += await self.claim_around_refusals(wanted, refusal, expired=expired)
             if leases:
                 crashpoint("after_claim_commit")
             self.metrics.claimed(self.work.name, len(leases), time.monotonic() - began)
             if leases and not self.can_claim():  # a stop was requested, or the handlers' loop blocked, meanwhile
-                await self.settler.release(leases)
+                await self.settler.release_leases(leases)
                 leases.clear()
         if len(leases) == wanted and not expired:
-            self.polling.poll()
+            self.polling.request_claim()
         self.contact.note_answer()
         return len(leases)
 
@@ -96,12 +96,12 @@ class Claimer:
             self.start(leases)
 
     def refused_keys(self) -> list[Any]:
-        """Return the keys of rows that could not be claimed and are still left alone."""
-        self.refusing = {key: end for key, end in self.refusing.items() if end > time.monotonic()}
-        return list(self.refusing)
+        """Return the keys of rows that could not be claimed and are still skipped."""
+        self.refused_until = {key: end for key, end in self.refused_until.items() if end > time.monotonic()}
+        return list(self.refused_until)
 
     async def claim_around_refusals(self, wanted: int, refusal: Exception | None, *, expired: bool) -> list[Lease]:
-        """Claim rows by their keys; one that cannot be claimed does not delay the others and is left alone."""
+        """Claim rows by their keys; one that cannot be claimed does not delay the others and is skipped for a while."""
         find = self.work.find_expired if expired else self.work.find_due
         claim = self.work.claim_expired if expired else self.work.claim
         leases: list[Lease] = []
@@ -118,25 +118,25 @@ class Claimer:
         if not keys:
             await claim_piece(keys)  # a package may make rows due as it claims
         for index, error in (await bisect(keys, claim_piece)).items():
-            self.leave_alone(keys[index], error)
+            self.skip_refused(keys[index], error)
         return leases
 
-    def leave_alone(self, key: Any, error: Exception) -> None:
+    def skip_refused(self, key: Any, error: Exception) -> None:
         """Retry a row that could not be claimed at the next poll if it was locked, else much later."""
-        about = {"kind": self.work.name, "key": str(key)}
+        about = {"work_type": self.work.name, "row_id": str(key)}
         if is_lock_or_timeout_error(error):
             log.info("claim.row_locked", **about, why=str(error))
             self.polling.may_be_more = True
         else:
             log.error("claim.refused", **about, retry_seconds=REFUSED_SECONDS, exc_info=error)
-            self.refusing[key] = time.monotonic() + REFUSED_SECONDS
+            self.refused_until[key] = time.monotonic() + REFUSED_SECONDS
 
     def start(self, leases: Sequence[Lease]) -> None:
         """Hold the leases and hand them to the handlers in one batch."""
-        batch = [HeldRow(lease, self.work.call, self.work.report_failure) for lease in leases]
+        batch = [HeldRow(lease, self.work.build_call, self.work.log_failed_attempt) for lease in leases]
         for row in batch:
             self.held.add(row)
         if batch:
             self.polling.stay_awake()
-            self.handlers.start(batch, self.held.deliver)
+            self.handlers.start(batch, self.held.accept_reports)
         self.held.update_idle()

@@ -34,7 +34,7 @@ SEEN_SECONDS = 10.0
 TICK_SECONDS = 0.5
 PROBE_SECONDS = 1.0
 STUCK_SECONDS = 10.0  # a control loop that did not tick for so long is not alive
-WEDGED_SECONDS = 60.0  # nor is a handlers' loop that did not turn for so long
+WEDGED_SECONDS = 60.0  # nor is a handlers' loop that did not respond for so long
 MAX_LISTED_ROWS = 20  # in the log, when the worker stops
 SHUTDOWN_STEP_SECONDS = 2.0  # limit for each of the last steps, whatever state the database is in
 
@@ -69,7 +69,9 @@ class Control:
         self.handlers = handlers
         self.metrics = metrics
         slots = {work.name: work.tuning.slots for work in works}
-        self.identity = WorkerIdentity(worker_id, [name for work in works for name in work.registered_types], slots)
+        self.identity = WorkerIdentity(
+            worker_id, [name for work in works for name in work.registered_work_types], slots
+        )
         self.work_loops: list[WorkLoops] = []
         self.outage = Outage()
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -94,8 +96,8 @@ class Control:
             self.stop_now.set()
 
     def is_alive(self) -> bool:
-        """Tell whether both loops turn, ours and the handlers'; a handler may block the latter for a minute."""
-        return time.monotonic() - self.ticked_at < STUCK_SECONDS and self.handlers.is_turning(WEDGED_SECONDS)
+        """Tell whether both loops respond, ours and the handlers'; a handler may block the latter for a minute."""
+        return time.monotonic() - self.ticked_at < STUCK_SECONDS and self.handlers.is_responsive(WEDGED_SECONDS)
 
     def is_ready(self) -> bool:
         """Tell whether work can be done: the database answers, handlers begin, and rows are claimed."""
@@ -108,8 +110,8 @@ class Control:
         if not (self.is_registered and self.work_loops):
             return "the worker is starting"
         if not self.is_alive():
-            return "the worker is stuck: an event loop does not turn; restart it"
-        if not self.handlers.is_turning():
+            return "the worker is stuck: an event loop does not respond; restart it"
+        if not self.handlers.is_responsive():
             return "an `async def` handler blocks the event loop; nothing is claimed meanwhile"
         if reason := self.outage.reason():
             return reason
@@ -125,7 +127,7 @@ class Control:
         return {
             "worker": self.identity.worker_id,
             "id": str(self.identity.id),
-            "kinds": {
+            "work_types": {
                 each.work.name: {"running": each.held.slots.running, "slots": each.work.tuning.slots}
                 for each in self.work_loops
             },
@@ -167,27 +169,29 @@ class Control:
         callbacks: dict[str, list[Callable[[], None]]] = {}
         for each in self.work_loops:
             if each.work.notify_channel:
-                callbacks.setdefault(f"duly_{each.work.notify_channel}", []).append(each.wake)
+                callbacks.setdefault(f"duly_{each.work.notify_channel}", []).append(each.note_notification)
         loops = [each.run() for each in self.work_loops]
-        return [*loops, self.tick(), self.probe(pool), self.update_registry(pool), self.listen(callbacks)]
+        return [*loops, self.tick(), self.probe(pool), self.update_registry(pool), self.keep_listening(callbacks)]
 
     async def run_once(self) -> None:
         """Do what is due now of each work type, one after another, unless a stop is requested."""
         try:
             for each in self.work_loops:
-                await self.handlers.wait_turn()  # on a busy machine it may not have begun, and claims nothing then
+                await (
+                    self.handlers.wait_responsive()
+                )  # on a busy machine it may not have begun, and claims nothing then
                 if not self.stop.is_set():
-                    await each.run_once()
+                    await each.run_due()
         except psycopg.OperationalError as error:
             raise Unavailable(f"the database did not answer: {error}") from None
 
     async def tick(self) -> None:
-        """Record that this loop turns, and update the gauges."""
+        """Record that this loop responds, and update the gauges."""
         beats = 0
         while True:
             self.ticked_at = time.monotonic()
             self.outage.check()
-            self.handlers.request_turn()
+            self.handlers.ping()
             for each in self.work_loops:
                 self.metrics.set_running(each.work.name, each.held.slots.running)
             self.metrics.set_processes(len(self.handlers.processes.alive))
@@ -206,9 +210,9 @@ class Control:
                 async with pool.statement() as connection:
                     await connection.execute("select 1")
             except (psycopg.Error, DulyError, OSError) as error:
-                self.outage.note_failure("probe", error)
+                self.outage.record_failure("probe", error)
             else:
-                self.outage.note_answer()
+                self.outage.record_answer()
 
     async def update_registry(self, pool: Pool) -> None:
         """Update our row in the registry at intervals."""
@@ -218,7 +222,7 @@ class Control:
                 async with pool.transaction() as connection:
                     await note_seen(connection, self.identity)
 
-    async def listen(self, callbacks: Mapping[str, Sequence[Callable[[], None]]]) -> None:
+    async def keep_listening(self, callbacks: Mapping[str, Sequence[Callable[[], None]]]) -> None:
         """Listen for notifications; where there are none, wait for ever."""
         await listen(self.direct_dsn, callbacks, self.outage)
         await asyncio.Event().wait()
@@ -242,7 +246,7 @@ class Control:
                 raise NotMigrated("this database lacks duly's tables; create them with: duly migrate") from None
             except psycopg.OperationalError as error:
                 raise Unavailable(f"the database did not answer: {error}") from None
-            log.info("worker.started", worker=self.identity.worker_id, kinds=[work.name for work in self.works])
+            log.info("worker.started", worker=self.identity.worker_id, work_types=[work.name for work in self.works])
             self.is_registered = True
             try:
                 yield pool
@@ -293,7 +297,9 @@ class Control:
 
     async def release_all(self) -> None:
         """Release everything that we still hold, all work types at once."""
-        await asyncio.gather(*(run_within(SHUTDOWN_STEP_SECONDS, each.release_all()) for each in self.work_loops))
+        await asyncio.gather(
+            *(run_within(SHUTDOWN_STEP_SECONDS, each.settler.release_held()) for each in self.work_loops)
+        )
 
     async def wait_idle(self, seconds: float, interrupt: asyncio.Event | None = None) -> bool:
         """Wait until we hold nothing; False when that takes longer, or `interrupt` is set first."""

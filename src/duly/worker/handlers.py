@@ -19,36 +19,36 @@ from duly.crashpoint import crashpoint
 from duly.errors import Unavailable
 from duly.executors.call import Call, Executor
 from duly.executors.process_pool import ProcessPool
-from duly.lease.heartbeat import RenewedLease
+from duly.lease.heartbeat import WatchedLease
 from duly.lease.operations import Lease
-from duly.lease.work import ReportFailure, Stop, StopSignal
+from duly.lease.work import LogFailedAttempt, Stop, StopSignal
 from duly.logging import get_log
 from duly.outcomes import RAISABLE, Cancelled, Failed, GiveUp, Released, Stopped, outcome_from_exception
 from duly.tracebacks import format_stack, format_traceback
 
-CANCEL_GRACE_SECONDS = 5.0  # a thread that was asked to stop may take so long to name its outcome
-STALLED_SECONDS = 5.0  # a loop that did not turn for so long gets no new rows
-REPORT_SECONDS = 10.0  # limit for the hook that is called for a failure
+CANCEL_GRACE_SECONDS = 5.0  # a thread that was asked to stop may take so long to return its outcome
+STALLED_SECONDS = 5.0  # a loop that did not respond for so long gets no new rows
+HOOK_SECONDS = 10.0  # limit for the hook that is called for a failure
 NO_TIMER = nullcontext()  # ten times cheaper than a timer without a deadline
 PRECEDENCE = {Stop.CANCELLED: 0, Stop.TIMEOUT: 1, Stop.SHUTDOWN: 2, Stop.LOST: 3}
 
 log = get_log("duly.worker")
 
 
-class FirstOutcome:
-    """Lets exactly one of several threads name the outcome of a run: the first one."""
+class OutcomeLatch:
+    """Lets exactly one of several threads set the outcome of a run: the first one."""
 
-    __slots__ = ("is_named", "lock")
+    __slots__ = ("is_set", "lock")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.is_named = False
+        self.is_set = False
 
-    def try_name(self) -> bool:
+    def try_set(self) -> bool:
         """Return True to the first caller, and False to every other."""
         with self.lock:
-            is_first = not self.is_named
-            self.is_named = True
+            is_first = not self.is_set
+            self.is_set = True
             return is_first
 
 
@@ -57,39 +57,39 @@ class HeldRow:
 
     __slots__ = (
         "began_at",
-        "first_outcome",
         "has_ended",
-        "is_entered",
-        "is_known_lost",
+        "has_task_started",
+        "is_loss_logged",
         "lease",
+        "log_failed_attempt",
         "make_call",
-        "renewed",
-        "report_failure",
+        "outcome_latch",
         "stop_signal",
         "task",
         "thread_id",
         "timer",
+        "watched_lease",
     )
 
     def __init__(
         self,
         lease: Lease,
         make_call: Callable[[Lease, StopSignal], Call],
-        report_failure: ReportFailure | None = None,
+        log_failed_attempt: LogFailedAttempt | None = None,
     ) -> None:
         self.lease = lease
         self.make_call = make_call
-        self.report_failure = report_failure  # called with a failure, before it is recorded
+        self.log_failed_attempt = log_failed_attempt  # called with a failure, before it is recorded
         self.stop_signal = StopSignal()
-        self.renewed: RenewedLease | None = None
+        self.watched_lease: WatchedLease | None = None
         self.task: asyncio.Task[None] | Future[None] | None = None
         self.timer: asyncio.TimerHandle | None = None  # the time limit of a thread
         self.thread_id: int | None = None  # of the thread it runs in, if any
         self.began_at: float | None = None  # our monotonic clock; None while it waits for an executor
-        self.is_entered = False  # its task took a first step, so it handles its cancellation itself
-        self.first_outcome = FirstOutcome()
+        self.has_task_started = False  # then its task handles its own cancellation
+        self.outcome_latch = OutcomeLatch()
         self.has_ended = False  # the handler no longer runs
-        self.is_known_lost = False  # the control side has logged the loss
+        self.is_loss_logged = False  # the control side has logged the loss
 
 
 class RunReport(NamedTuple):
@@ -98,7 +98,7 @@ class RunReport(NamedTuple):
     row: HeldRow
     outcome: object
     has_outcome: bool
-    is_free: bool
+    frees_slot: bool
     seconds: float
 
 
@@ -113,11 +113,11 @@ class Handlers:
         self.threads = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="duly-handler")
         self.processes = processes
         self.in_progress: set[HeldRow] = set()  # everything that began, or waits to
-        self.endings: set[asyncio.Task[None]] = set()  # runs whose failure is being reported
+        self.end_tasks: set[asyncio.Task[None]] = set()  # runs whose failure hook is being called
         self.reports: deque[tuple[Deliver, RunReport]] = deque()
-        self.is_collect_scheduled = False
+        self.is_delivery_scheduled = False
         self.call_on_control: Callable[[Callable[[], None]], object] = lambda act: act()
-        self.turned_at = time.monotonic()
+        self.responded_at = time.monotonic()
 
     # From the control thread ------------------------------------------------------------------------------------------
 
@@ -133,47 +133,47 @@ class Handlers:
         """Stop the handlers of a batch, or only those that have not begun, as far as they can be stopped."""
         self.loop.call_soon_threadsafe(self.stop_on_loop, batch, why, deliver, only_waiting)
 
-    def collect(self) -> None:
+    def deliver_reports(self) -> None:
         """Deliver the reports that have accumulated; runs on the control loop."""
-        self.is_collect_scheduled = False
+        self.is_delivery_scheduled = False
         by_receiver: dict[Deliver, list[RunReport]] = {}
         timers: list[asyncio.TimerHandle] = []
         while self.reports:
             deliver, report = self.reports.popleft()
             by_receiver.setdefault(deliver, []).append(report)
-            if report.is_free and report.row.timer:
+            if report.frees_slot and report.row.timer:
                 timers.append(report.row.timer)
         for deliver, reports in by_receiver.items():
             deliver(reports)
         if timers:
             self.loop.call_soon_threadsafe(cancel_all, timers)
 
-    def request_turn(self) -> None:
-        """Have the handlers' loop note that it turns."""
-        self.loop.call_soon_threadsafe(self.note_turn)
+    def ping(self) -> None:
+        """Have the handlers' loop note that it responds."""
+        self.loop.call_soon_threadsafe(self.note_response)
 
-    async def wait_turn(self, seconds: float = STALLED_SECONDS) -> None:
-        """Wait on the control loop until the handlers' loop turns, but no longer: a handler may block it."""
-        turned = asyncio.Event()
+    async def wait_responsive(self, seconds: float = STALLED_SECONDS) -> None:
+        """Wait on the control loop until the handlers' loop responds, but no longer: a handler may block it."""
+        responded = asyncio.Event()
 
         def note() -> None:
-            self.note_turn()
-            self.call_on_control(turned.set)
+            self.note_response()
+            self.call_on_control(responded.set)
 
         self.loop.call_soon_threadsafe(note)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await turned.wait()
+                await responded.wait()
 
-    def is_turning(self, seconds: float = STALLED_SECONDS) -> bool:
-        """Tell whether the handlers' loop turned lately; a handler that blocks it stops every other `async def` too."""
-        return time.monotonic() - self.turned_at < seconds
+    def is_responsive(self, seconds: float = STALLED_SECONDS) -> bool:
+        """Tell whether the handlers' loop responded lately: a handler that blocks it blocks every other `async def`."""
+        return time.monotonic() - self.responded_at < seconds
 
     # On the handlers' loop --------------------------------------------------------------------------------------------
 
-    def note_turn(self) -> None:
-        """Note that the loop turns."""
-        self.turned_at = time.monotonic()
+    def note_response(self) -> None:
+        """Note that the loop responds."""
+        self.responded_at = time.monotonic()
 
     def start_on_loop(self, batch: Sequence[HeldRow], deliver: Deliver) -> None:
         """Start each row of a batch; one that cannot be started has failed, and it alone."""
@@ -196,7 +196,7 @@ class Handlers:
                     row.task = self.threads.submit(self.run_in_thread, row, call, deliver)
                 except RuntimeError as error:
                     log.warning("handler.no_thread", consequence="the row is released", error=str(error))
-                    self.report(row, Released(), deliver)
+                    self.send_report(row, Released(), deliver)
             case _:
                 raise TypeError(f"unknown executor: {call.executor!r}")
 
@@ -215,14 +215,14 @@ class Handlers:
             if only_waiting and not is_cancelled:
                 continue  # it began this instant
             row.stop_signal.reason = why
-            if is_cancelled and (in_thread or not row.is_entered):
-                self.report(row, outcome_from_stop(why), deliver)  # it will never begin
+            if is_cancelled and (in_thread or not row.has_task_started):
+                self.send_report(row, outcome_from_stop(why), deliver)  # it will never begin
             elif in_thread and why is Stop.CANCELLED:
                 self.loop.call_later(CANCEL_GRACE_SECONDS, self.abandon_thread, row, Cancelled(), deliver)
 
     async def run_on_loop(self, row: HeldRow, call: Call, deliver: Deliver) -> None:
         """Run an `async def` handler."""
-        row.is_entered = True
+        row.has_task_started = True
         row.began_at = time.monotonic()
         crashpoint("before_work")
         timer = NO_TIMER if call.timeout_seconds is None else asyncio.timeout(call.timeout_seconds)
@@ -250,10 +250,10 @@ class Handlers:
         row.thread_id = None
         crashpoint("after_work")
         outcome = resolve_stopped(outcome, row.stop_signal, call)
-        is_first = row.first_outcome.try_name()
+        is_first = row.outcome_latch.try_set()
         if is_first:
-            self.report_in_thread(row, outcome)
-        self.report(row, outcome, deliver, is_first=is_first)
+            self.call_hook_from_thread(row, outcome)
+        self.send_report(row, outcome, deliver, is_first=is_first)
 
     def start_timer(self, row: HeldRow, call: Call, deliver: Deliver) -> None:
         """Start the time limit of a thread."""
@@ -268,15 +268,15 @@ class Handlers:
         self.abandon_thread(row, timeout_failure(call, format_stack(frame)), deliver)
 
     def abandon_thread(self, row: HeldRow, outcome: object, deliver: Deliver) -> None:
-        """Name the outcome of a thread that has not ended; its slot stays busy until it does."""
-        if row.has_ended or row.first_outcome.is_named:
+        """Set the outcome of a thread that has not ended; its slot stays occupied until it does."""
+        if row.has_ended or row.outcome_latch.is_set:
             return
         row.stop_signal.reason = row.stop_signal.reason or Stop.TIMEOUT
         self.end_soon(row, outcome, deliver, has_ended=False)
 
     async def run_in_process(self, row: HeldRow, call: Call, deliver: Deliver) -> None:
         """Run a handler in a child process, when one is free."""
-        row.is_entered = True
+        row.has_task_started = True
         try:
             async with self.processes.borrow() as process:
                 row.began_at = time.monotonic()
@@ -295,33 +295,33 @@ class Handlers:
     def end_soon(self, row: HeldRow, outcome: object, deliver: Deliver, *, has_ended: bool = True) -> None:
         """Run `end` as a task of its own."""
         task = self.loop.create_task(self.end(row, outcome, deliver, has_ended=has_ended))
-        self.endings.add(task)
-        task.add_done_callback(self.endings.discard)
+        self.end_tasks.add(task)
+        task.add_done_callback(self.end_tasks.discard)
 
     async def end(self, row: HeldRow, outcome: object, deliver: Deliver, *, has_ended: bool = True) -> None:
-        """Report a failure to its hook, then the outcome to the control side."""
-        is_first = row.first_outcome.try_name()
-        if is_first and (hook := report_failure(row, outcome)):
+        """Call the hook of a failure, then report the outcome to the control side."""
+        is_first = row.outcome_latch.try_set()
+        if is_first and (hook := find_failure_hook(row, outcome)):
             await self.call_hook(row, hook)
-        self.report(row, outcome, deliver, is_first=is_first, has_ended=has_ended)
+        self.send_report(row, outcome, deliver, is_first=is_first, has_ended=has_ended)
 
-    def report_in_thread(self, row: HeldRow, outcome: object) -> None:
-        """Report a failure from the thread that the handler ran in."""
-        if hook := report_failure(row, outcome):
+    def call_hook_from_thread(self, row: HeldRow, outcome: object) -> None:
+        """Log a failed attempt and call its hook, from the thread that the handler ran in."""
+        if hook := find_failure_hook(row, outcome):
             with suppress(RuntimeError, TimeoutError):  # the loop is closed or blocked: the worker ends
-                asyncio.run_coroutine_threadsafe(self.call_hook(row, hook), self.loop).result(2 * REPORT_SECONDS)
+                asyncio.run_coroutine_threadsafe(self.call_hook(row, hook), self.loop).result(2 * HOOK_SECONDS)
 
     async def call_hook(self, row: HeldRow, hook: Callable[[], Any]) -> None:
         """Call a hook in a thread, where it may block, and wait for it; its errors are logged and change nothing."""
         try:
-            async with asyncio.timeout(REPORT_SECONDS):
+            async with asyncio.timeout(HOOK_SECONDS):
                 result = await self.loop.run_in_executor(None, hook)
                 if inspect.isawaitable(result):
                     await result
         except BaseException:
             log.exception("job.failure_hook_failed", job=str(row.lease.key))
 
-    def report(
+    def send_report(
         self,
         row: HeldRow,
         outcome: object,
@@ -330,8 +330,8 @@ class Handlers:
         is_first: bool | None = None,
         has_ended: bool = True,
     ) -> None:
-        """Send a report from any thread; the first one for a run names its outcome, and one call delivers many."""
-        is_first = row.first_outcome.try_name() if is_first is None else is_first
+        """Send a report from any thread; the first one for a run sets its outcome, and one call delivers many."""
+        is_first = row.outcome_latch.try_set() if is_first is None else is_first
         had_ended = row.has_ended
         if had_ended and not is_first:
             return
@@ -340,9 +340,9 @@ class Handlers:
             self.in_progress.discard(row)
         seconds = time.monotonic() - row.began_at if row.began_at is not None else 0.0
         self.reports.append((deliver, RunReport(row, outcome, is_first, has_ended and not had_ended, seconds)))
-        if not self.is_collect_scheduled:
-            self.is_collect_scheduled = True
-            self.call_on_control(self.collect)
+        if not self.is_delivery_scheduled:
+            self.is_delivery_scheduled = True
+            self.call_on_control(self.deliver_reports)
 
     async def close(self) -> None:
         """Close the child processes and abandon the threads; runs that cannot be stopped stay in progress."""
@@ -356,14 +356,14 @@ def cancel_all(timers: Sequence[asyncio.TimerHandle]) -> None:
         timer.cancel()
 
 
-def report_failure(row: HeldRow, outcome: object) -> Callable[[], Any] | None:
-    """Report a failure; returns the hook that is to be called for it, if there is one."""
-    if row.report_failure is None or not isinstance(outcome, Failed | GiveUp):
+def find_failure_hook(row: HeldRow, outcome: object) -> Callable[[], Any] | None:
+    """Log a failed attempt; returns the hook that is to be called for it, if there is one."""
+    if row.log_failed_attempt is None or not isinstance(outcome, Failed | GiveUp):
         return None
     try:
-        return row.report_failure(row.lease, outcome)
+        return row.log_failed_attempt(row.lease, outcome)
     except Exception:
-        log.exception("handler.failure_report_failed", key=str(row.lease.key))
+        log.exception("handler.failure_log_failed", row_id=str(row.lease.key))
         return None
 
 

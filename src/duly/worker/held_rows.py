@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from duly.lease.heartbeat import Heartbeat
 from duly.lease.work import Stop, Work
@@ -12,6 +12,13 @@ from duly.worker.metrics import Metrics
 from duly.worker.polling import Polling
 
 log = get_log("duly.worker")
+
+
+class RowOutcome(NamedTuple):
+    """A held row, and the outcome of its handler."""
+
+    row: HeldRow
+    outcome: object
 
 
 class Slots:
@@ -62,7 +69,7 @@ class HeldRows:
         self.metrics = metrics
         self.polling = polling
         self.slots = Slots(work.tuning.slots)
-        self.finished: list[tuple[HeldRow, object]] = []  # outcomes that are not settled yet
+        self.outcomes: list[RowOutcome] = []  # not settled yet
         self.rows: dict[HeldRow, None] = {}  # everything we hold, in the order of claiming
         self.by_key: dict[Any, HeldRow] = {}  # the same, each row once: its latest claim
         self.claimed_rows = 0
@@ -78,59 +85,59 @@ class HeldRows:
     # From claim to outcome --------------------------------------------------------------------------------------------
 
     def add(self, row: HeldRow) -> None:
-        """Hold a row and renew its lease; an earlier claim of the same row is given up."""
+        """Hold a row and renew its lease; an earlier claim of the same row is abandoned."""
         if earlier := self.by_key.get(row.lease.key):
-            self.supersede(earlier)
+            self.abandon_earlier(earlier)
         self.by_key[row.lease.key] = row
-        row.renewed = self.heartbeat.add(
+        row.watched_lease = self.heartbeat.watch(
             row.lease, on_lost=lambda: self.stop_lost(row), on_cancel=lambda: self.stop_cancelled(row)
         )
         self.rows[row] = None
         self.claimed_rows += 1
 
-    def supersede(self, earlier: HeldRow) -> None:
-        """Give up an earlier claim of a row that we claimed again: its outcome must not be settled."""
+    def abandon_earlier(self, earlier: HeldRow) -> None:
+        """Abandon an earlier claim of a row that we claimed again: its outcome must not be settled."""
         self.note_lost(earlier, "this worker has claimed the row again")
         if not earlier.has_ended:
-            self.handlers.stop([earlier], Stop.LOST, self.deliver)
+            self.handlers.stop([earlier], Stop.LOST, self.accept_reports)
         self.remove(earlier)
 
     def stop_lost(self, row: HeldRow) -> None:
-        """Stop the handler of a row that is no longer ours; once the handler has ended, its settle notices the loss."""
-        if not row.has_ended and row.renewed and row.renewed.lost:
-            self.note_lost(row, row.renewed.lost)
-            self.handlers.stop([row], Stop.LOST, self.deliver)
+        """Stop the handler of a lost row; once the handler has ended, a settle or release shows whether it was ours."""
+        if not row.has_ended and row.watched_lease and row.watched_lease.lost_reason:
+            self.note_lost(row, row.watched_lease.lost_reason)
+            self.handlers.stop([row], Stop.LOST, self.accept_reports)
 
     def stop_cancelled(self, row: HeldRow) -> None:
         """Stop the handler of a row whose cancellation was requested."""
-        self.handlers.stop([row], Stop.CANCELLED, self.deliver)
+        self.handlers.stop([row], Stop.CANCELLED, self.accept_reports)
 
     def stop_all(self, *, only_waiting: bool = False) -> None:
         """Stop every handler for a shutdown, or only those that have not begun."""
-        self.handlers.stop(list(self.rows), Stop.SHUTDOWN, self.deliver, only_waiting=only_waiting)
+        self.handlers.stop(list(self.rows), Stop.SHUTDOWN, self.accept_reports, only_waiting=only_waiting)
 
-    def deliver(self, reports: Sequence[RunReport]) -> None:
+    def accept_reports(self, reports: Sequence[RunReport]) -> None:
         """Accept outcomes to settle, and slots that are free again, from the handlers' side."""
         for each in reports:
             if each.has_outcome:
-                self.finished.append((each.row, each.outcome))
+                self.outcomes.append(RowOutcome(each.row, each.outcome))
                 self.metrics.ran(self.work.name, each.seconds)
-            if each.is_free:
+            if each.frees_slot:
                 self.slots.free_one()
         self.polling.ready.set()
 
-    def take_finished(self) -> list[tuple[HeldRow, object]]:
+    def take_outcomes(self) -> list[RowOutcome]:
         """Remove and return the outcomes that are to be settled."""
-        finished, self.finished = self.finished, []
-        return finished
+        outcomes, self.outcomes = self.outcomes, []
+        return outcomes
 
-    def put_back(self, finished: Sequence[tuple[HeldRow, object]]) -> None:
+    def put_back(self, outcomes: Sequence[RowOutcome]) -> None:
         """Put outcomes whose settle failed back, before the others, for rows that we still hold."""
-        self.finished = [*(each for each in finished if each[0] in self.rows), *self.finished]
+        self.outcomes = [*(each for each in outcomes if each.row in self.rows), *self.outcomes]
 
-    def retry(self, finished: tuple[HeldRow, object]) -> None:
+    def add_outcome(self, outcome: RowOutcome) -> None:
         """Add an outcome to those that are to be settled, and wake a loop."""
-        self.finished.append(finished)
+        self.outcomes.append(outcome)
         self.polling.ready.set()
 
     def remove(self, row: HeldRow) -> None:
@@ -138,8 +145,8 @@ class HeldRows:
         self.rows.pop(row, None)
         if self.by_key.get(row.lease.key) is row:
             del self.by_key[row.lease.key]
-        if row.renewed:
-            self.heartbeat.remove(row.renewed)
+        if row.watched_lease:
+            self.heartbeat.unwatch(row.watched_lease)
         self.update_idle()
 
     # State ------------------------------------------------------------------------------------------------------------
@@ -152,8 +159,8 @@ class HeldRows:
             self.idle.set()
 
     def note_lost(self, row: HeldRow, why: str) -> None:
-        """Log and count, once per claim, that a row is no longer ours and that nothing was written."""
-        if not row.is_known_lost:
-            row.is_known_lost = True
+        """Log and count, once per claim, that a lease is lost: the row is another's, or may be."""
+        if not row.is_loss_logged:
+            row.is_loss_logged = True
             self.metrics.lost(self.work.name)
-            log.info("lease.lost", kind=self.work.name, key=str(row.lease.key), why=why)
+            log.info("lease.lost", work_type=self.work.name, row_id=str(row.lease.key), why=why)

@@ -47,7 +47,7 @@ async def listen(dsn: str, callbacks: Callbacks, outage: Outage) -> None:
                 await dispatch_notifications(connection, callbacks)
         except (psycopg.Error, Unavailable, OSError, TimeoutError) as error:
             lost_at = lost_at or time.monotonic()
-            outage.note_failure("listen", error)
+            outage.record_failure("listen", error)
             if not is_logged and outage.reason() is None and time.monotonic() - lost_at > QUIET_SECONDS:
                 is_logged = True  # the database answers other connections
                 log.warning("listen.lost", consequence="polling until it is restored", error=format_reason(error))

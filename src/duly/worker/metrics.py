@@ -30,9 +30,13 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._claimed = self.counter("claimed", "Rows claimed.")
         self._settled = self.counter("settled", "Rows settled, by outcome.", *WORK_TYPE, "outcome")
-        self._lost = self.counter("leases_lost", "Leases lost before their row was settled.")
+        self._lost = self.counter("leases_lost", "Leases lost, or not renewed in time, before their row was settled.")
         self._released = self.counter("released", "Rows released unfinished, without counting the start.")
-        self._swept = self.counter("swept", "Expired rows that a sweep returned to the queue, failed or quarantined.")
+        self._swept = self.counter(
+            "swept",
+            "Rows that a sweep changed: expired ones returned to the queue, failed or quarantined; "
+            "messages resent or failed.",
+        )
         self._wakeups = self.counter("wakeups", "Notifications that there is work.")
         self._database_errors = self.counter("database_errors", "Steps that failed and were retried.")
         self._running = self.gauge("running", "Rows that run now.", *WORK_TYPE)
@@ -96,16 +100,16 @@ class Metrics:
         self._settle_batch[work_type,].observe(rows)
         self._settle_took[work_type,].observe(seconds)
 
-    def lost(self, work_type: str, rows: int = 1) -> None:
-        """Count leases that were lost before their row was settled."""
-        self._lost[work_type,].inc(rows)
+    def lost(self, work_type: str) -> None:
+        """Count leases that were lost, or not renewed in time, before their row was settled."""
+        self._lost[work_type,].inc()
 
-    def released(self, work_type: str, rows: int = 1) -> None:
-        """Count rows that were released unfinished."""
+    def released(self, work_type: str, rows: int) -> None:
+        """Count rows that were released unfinished and were still ours."""
         self._released[work_type,].inc(rows)
 
     def swept(self, work_type: str, rows: int) -> None:
-        """Count expired rows that a sweep returned to the queue, failed or quarantined."""
+        """Count rows that a sweep changed."""
         self._swept[work_type,].inc(rows)
 
     def wakeup(self, work_type: str) -> None:

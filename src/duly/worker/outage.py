@@ -31,18 +31,18 @@ class Outage:
         self.last_errors: dict[str, str] = {}  # by work type
         self.logged: dict[str, tuple[str, float]] = {}  # the last logged error of each work type, and when
 
-    def note_answer(self) -> None:
-        """Note that the database answered."""
+    def record_answer(self) -> None:
+        """Record that the database answered."""
         now = time.monotonic()
         if self.lost_at is not None:
             log.info("database.available", outage_seconds=round(now - self.lost_at, 1))
             self.lost_at = None
         self.answered_at, self.last_reason = now, None
 
-    def note_failure(self, work_type: str, error: Exception) -> None:
+    def record_failure(self, work_type: str, error: Exception) -> None:
         """Log a failed step; a connection error becomes the reason if nothing else is answered either."""
         if not is_server_error(error):
-            log.error("worker.step_failed", kind=work_type, exc_info=error)
+            log.error("worker.step_failed", work_type=work_type, exc_info=error)
             return
         reason = format_reason(error)
         self.last_errors[work_type] = reason
@@ -50,12 +50,12 @@ class Outage:
         if (state is None or state.startswith(NO_CONNECTION)) and reason != READ_ONLY:
             if self.last_reason is None or not reason.startswith(NO_REASON):
                 self.last_reason = reason
-            log.debug("database.no_answer", kind=work_type, error=reason)
+            log.debug("database.no_answer", work_type=work_type, error=reason)
             return
         logged, at = self.logged.get(work_type, ("", 0.0))
         if reason != logged or time.monotonic() - at > REPEAT_SECONDS:
             self.logged[work_type] = reason, time.monotonic()
-            log.warning("database.refused", kind=work_type, error=reason)
+            log.warning("database.refused", work_type=work_type, error=reason)
 
     def check(self) -> None:
         """Log that the database is unavailable once nothing was answered for too long; called at intervals."""
@@ -89,12 +89,12 @@ class DatabaseContact:
     def note_answer(self) -> None:
         """Note that the database answered."""
         self.answered_at = time.monotonic()
-        self.outage.note_answer()
+        self.outage.record_answer()
 
     def note_failure(self, error: Exception) -> None:
         """Count and log a step that failed and will be tried again."""
         self.metrics.database_error(self.work_type)
-        self.outage.note_failure(self.work_type, error)
+        self.outage.record_failure(self.work_type, error)
 
 
 def format_reason(error: BaseException) -> str:

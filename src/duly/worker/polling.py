@@ -29,9 +29,9 @@ class Polling:
             except TimeoutError:
                 pass
             self.notified.clear()
-            self.poll()
+            self.request_claim()
 
-    def poll(self) -> None:
+    def request_claim(self) -> None:
         """Have a loop claim."""
         self.may_be_more = True
         self.ready.set()
@@ -50,6 +50,6 @@ class Polling:
         await self.ready.wait()
         self.ready.clear()
 
-    async def wait_interval(self) -> None:
+    async def wait_poll_interval(self) -> None:
         """Wait as long as between two polls."""
         await asyncio.sleep(self.poll_seconds * random.uniform(0.8, 1.2))  # noqa: S311

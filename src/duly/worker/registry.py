@@ -1,4 +1,4 @@
-"""A worker's row in `duly.workers`: its name, host, types and slots, and when it was last seen or stopped."""
+"""A worker's row in `duly.workers`: its name, host, work types and slots, and when it was last seen or stopped."""
 
 import os
 import socket
@@ -23,7 +23,7 @@ class WorkerIdentity:
     """One worker process; several may share a `worker_id`, but not an `id`."""
 
     worker_id: str
-    types: Sequence[str]
+    work_types: Sequence[str]
     slots: Mapping[str, int]  # by work type
     id: UUID = field(default_factory=new_id)
 
@@ -38,7 +38,7 @@ async def register(connection: AsyncConnection[Any], identity: WorkerIdentity) -
         host=socket.gethostname(),
         pid=os.getpid(),
         version=duly.__version__,
-        kinds=list(identity.types),
+        work_types=list(identity.work_types),
         slots=Jsonb(dict(identity.slots)),
     )
 

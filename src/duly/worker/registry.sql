@@ -5,8 +5,8 @@
 with forgotten as (
     delete from duly.workers where coalesce(stopped_at, seen_at) < duly.now() - interval '7 days'
 )
-insert into duly.workers (id, worker_id, host, pid, version, kinds, slots)
-values (%(id)s, %(worker_id)s, %(host)s, %(pid)s, %(version)s, %(kinds)s, %(slots)s);
+insert into duly.workers (id, worker_id, host, pid, version, work_types, slots)
+values (%(id)s, %(worker_id)s, %(host)s, %(pid)s, %(version)s, %(work_types)s, %(slots)s);
 
 -- name: note_seen
 -- The worker is alive. A row that was deleted comes back only when the worker starts again.

@@ -14,13 +14,13 @@ from duly.worker.claimer import Claimer
 from duly.worker.outage import DatabaseContact
 
 MAX_SWEEPS = 100  # in a row
-PURGE_SECONDS = 60.0  # between two purges
+MAINTENANCE_SECONDS = 60.0  # between two maintenances of a table
 
 log = get_log("duly.worker")
 
 
 class Sweeper:
-    """Sweeps or claims expired rows, runs unleased work, and purges what is past its retention."""
+    """Sweeps or claims expired rows, runs unleased work, and has the table maintained."""
 
     def __init__(self, work: Work, pool: Pool, contact: DatabaseContact, claimer: Claimer) -> None:
         self.work = work
@@ -29,25 +29,25 @@ class Sweeper:
         self.claimer = claimer
         self.metrics = claimer.metrics
         self.polling = claimer.polling
-        self.purge_at = 0.0  # our monotonic clock
+        self.maintain_at = 0.0  # our monotonic clock
 
     async def run_sweeps(self) -> bool:
-        """Sweep expired rows, claim those that are claimed instead, purge; False: the next one can wait."""
+        """Sweep expired rows, claim those that are claimed instead, maintain the table; False: the next can wait."""
         if self.claimer.is_stopping:
             return False
         for _ in range(MAX_SWEEPS):
-            swept = await self.sweep()
+            swept = await self.sweep_batch()
             self.contact.note_answer()
             if not swept:
                 break
             self.metrics.swept(self.work.name, swept)
-            log.info("lease.swept", kind=self.work.name, rows=swept)
-            self.polling.poll()
-        await self.take_over_expired()
-        await self.purge()
+            log.info("lease.swept", work_type=self.work.name, rows=swept)
+            self.polling.request_claim()
+        await self.claim_expired()
+        await self.maintain_table()
         return False
 
-    async def sweep(self) -> int:
+    async def sweep_batch(self) -> int:
         """Sweep one batch of expired rows; one that is refused does not delay the others."""
         try:
             return await self.sweep_in_transaction(None)
@@ -64,7 +64,7 @@ class Sweeper:
             async with self.pool.transaction() as connection:
                 keys = await self.work.find_expired(connection, excluded_keys=seen)
             for index, error in (await bisect(keys, sweep_piece)).items():
-                log.error("sweep.refused", kind=self.work.name, key=str(keys[index]), exc_info=error)
+                log.error("sweep.refused", work_type=self.work.name, row_id=str(keys[index]), exc_info=error)
             if not keys:
                 break
             seen += keys
@@ -78,14 +78,14 @@ class Sweeper:
             crashpoint("after_sweep_commit")
         return swept
 
-    async def take_over_expired(self) -> int:
+    async def claim_expired(self) -> int:
         """Where expired rows are reclaimed: claim some, into free slots or the extra one that is kept for them."""
         free = self.claimer.held.slots.free + 1
         if not self.work.table.can_claim_expired or free <= 0 or not self.claimer.can_claim():
             return 0
         return await self.claimer.claim_up_to(min(free, self.work.tuning.batch), expired=True)
 
-    async def run_unleased(self) -> bool:
+    async def run_unleased_batch(self) -> bool:
         """Do what is due and needs no lease; True when there may be more of it."""
         if self.claimer.is_stopping:
             return False
@@ -93,17 +93,17 @@ class Sweeper:
             rows = await self.work.run_unleased(connection)
         self.contact.note_answer()
         if rows:
-            log.debug("unleased.done", kind=self.work.name, rows=rows)
+            log.debug("unleased.done", work_type=self.work.name, rows=rows)
         return rows > 0
 
-    async def purge(self) -> None:
-        """Remove, once in a while, what is past its retention."""
-        if time.monotonic() < self.purge_at:
+    async def maintain_table(self) -> None:
+        """Maintain the table once in a while: remove rows past their retention, for example."""
+        if time.monotonic() < self.maintain_at:
             return
-        self.purge_at = time.monotonic() + PURGE_SECONDS * random.uniform(0.8, 1.0)  # noqa: S311
+        self.maintain_at = time.monotonic() + MAINTENANCE_SECONDS * random.uniform(0.8, 1.0)  # noqa: S311
         for _ in range(MAX_SWEEPS):
             async with self.pool.transaction() as connection:
-                purged = await self.work.maintain(connection)
-            if not purged or self.claimer.is_stopping:
+                rows = await self.work.maintain(connection)
+            if not rows or self.claimer.is_stopping:
                 return
-            log.info("rows.purged", kind=self.work.name, rows=purged)
+            log.info("rows.purged", work_type=self.work.name, rows=rows)

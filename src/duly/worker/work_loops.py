@@ -52,7 +52,7 @@ class WorkLoops:
             heartbeat_seconds=work.tuning.heartbeat_seconds,
             role=pool.role,
             on_error=self.contact.note_failure,
-            on_beat=outage.note_answer,
+            on_beat=outage.record_answer,
         )
         self.polling = Polling(work.tuning.poll_seconds)
         self.held = HeldRows(work, self.heartbeat, handlers, metrics, self.polling)
@@ -67,17 +67,17 @@ class WorkLoops:
             group.create_task(self.polling.run())
             group.create_task(self.repeat(self.sweeper.run_sweeps, self.wait_for_next_sweep))
             if self.work.has_unleased_work:
-                group.create_task(self.repeat(self.sweeper.run_unleased, self.polling.wait_interval))
+                group.create_task(self.repeat(self.sweeper.run_unleased_batch, self.polling.wait_poll_interval))
             for _ in range(SETTLE_AND_CLAIM_LOOPS):
                 group.create_task(self.repeat(self.settle_and_claim, self.polling.wait_ready))
 
-    async def run_once(self) -> int:
+    async def run_due(self) -> int:
         """Sweep, claim what is due or else what has expired, run it and settle it; returns how many rows it claimed."""
-        await self.sweeper.sweep()
-        await self.sweeper.run_unleased()
-        limit = min(self.work.tuning.slots, self.work.tuning.batch)
-        if not await self.claimer.claim_up_to(limit) and self.work.table.can_claim_expired:
-            await self.claimer.claim_up_to(limit, expired=True)
+        await self.sweeper.sweep_batch()
+        await self.sweeper.run_unleased_batch()
+        wanted = min(self.work.tuning.slots, self.work.tuning.batch)
+        if not await self.claimer.claim_up_to(wanted) and self.work.table.can_claim_expired:
+            await self.claimer.claim_up_to(wanted, expired=True)
         self.polling.may_be_more = False
         renewing = asyncio.create_task(self.heartbeat.run())
         try:
@@ -85,14 +85,14 @@ class WorkLoops:
         finally:
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)
-        await self.sweeper.run_unleased()
+        await self.sweeper.run_unleased_batch()
         return self.held.claimed_rows
 
     async def settle_all(self) -> None:
         """Settle until we hold nothing; raises when the database fails for longer than a lease lasts."""
         failing_since: float | None = None
         while self.held.rows:
-            if not self.held.finished:
+            if not self.held.outcomes:
                 await self.polling.wait_ready()
             try:
                 await self.settle_and_claim()
@@ -108,7 +108,7 @@ class WorkLoops:
 
     async def settle_and_claim(self) -> bool:
         """Settle and claim once: the body of the loop; True when another turn may be worth it at once."""
-        has_settled = await self.settler.settle_finished()
+        has_settled = await self.settler.settle_outcomes()
         wanted = self.claimer.count_wanted()
         return (wanted > 0 and await self.claimer.claim_up_to(wanted) > 0) or has_settled
 
@@ -131,7 +131,7 @@ class WorkLoops:
         """Wait until the next sweep is due, with jitter so that workers do not sweep in step."""
         await asyncio.sleep(self.work.tuning.sweep_seconds * random.uniform(0.8, 1.0))  # noqa: S311
 
-    def wake(self) -> None:
+    def note_notification(self) -> None:
         """Claim at once: a notification says that there is work."""
         self.held.metrics.wakeup(self.work.name)
         self.polling.wake()
@@ -146,7 +146,3 @@ class WorkLoops:
     def stop_running(self) -> None:
         """Stop the handlers that can be stopped."""
         self.held.stop_all()
-
-    async def release_all(self) -> None:
-        """Release everything that we still hold."""
-        await self.settler.release_all()

@@ -22,7 +22,7 @@ ARGUMENTS = {  # what a command needs to get as far as the database
     "jobs enqueue": "work",
     "jobs pause": "--queue q",
     "jobs resume": "--queue q",
-    **dict.fromkeys([f"jobs {verb}" for verb in ("show", "timeline", "explain", "cancel", "erase", "retry")], ID),
+    **dict.fromkeys([f"jobs {verb}" for verb in ("show", "timeline", "explain", "cancel", "erase", "redrive")], ID),
     "posts create": f"{PICTURE} --user anna",
     "posts edit": f"{ID} --user anna --caption words",
     "posts import-legacy": str(FIXTURE),

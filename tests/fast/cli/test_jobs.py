@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 from duly.cli.jobs_common import actor
 from duly.cli.progress import count_progress, job_progress
 from duly.db.migrations import Names
-from duly.errors import IllegalMove, InvalidArgument, KeyReused, NotFound, NotMigrated
+from duly.errors import IllegalTransition, InvalidArgument, KeyReused, NotFound, NotMigrated
 from duly.jobs import repository
 from duly.jobs.model import DEFAULT_ORG, TypeInQueue
 from tests.support.command_line import CommandLine
@@ -186,11 +186,11 @@ def test_org_option_accepts_a_name_or_id_and_limits_commands_to_its_jobs(cli: Co
     ((org,),) = admin.execute("insert into duly.orgs (name) values ('acme') returning id").fetchall()
     created = cli.json("jobs", "enqueue", "work", "--org", "acme")
     assert created["org_id"] == str(org)
-    for arguments in (["show"], ["timeline"], ["explain"], ["cancel"], ["cancel", "--now"], ["retry"]):
+    for arguments in (["show"], ["timeline"], ["explain"], ["cancel"], ["cancel", "--now"], ["redrive"]):
         assert isinstance(cli.error("jobs", arguments[0], created["id"], *arguments[1:]), NotFound)
     assert cli.json("jobs", "list")["items"] == []
     assert cli.json("jobs", "show", created["id"], "--org", org)["id"] == created["id"]
-    assert cli.json("jobs", "redrive", "--org", "acme")["matched"] == 0
+    assert cli.json("jobs", "redrive-many", "--org", "acme")["matched"] == 0
     assert cli.json("jobs", "enqueue", "work", "--org", DEFAULT_ORG)["org_id"] == str(DEFAULT_ORG)
 
 
@@ -202,7 +202,7 @@ def test_cancel_ends_a_queued_job(cli: CommandLine, jobs: JobActions) -> None:
     assert cli.output("jobs", "cancel", key).startswith(f"canceled  {key}")
     assert jobs.events(key)[-1] == ("queued", "canceled", {"actor": actor(), "reason": "cancel_requested"})
     refusal = cli.error("jobs", "cancel", key)
-    assert isinstance(refusal, IllegalMove)
+    assert isinstance(refusal, IllegalTransition)
     assert "is canceled and cannot be cancelled" in str(refusal)
 
 
@@ -245,7 +245,7 @@ def test_erase_asks_for_confirmation(cli: CommandLine, jobs: JobActions) -> None
     assert f"Erase job {first} (work, canceled) and its 2 events for good? [y/N]" in refused.stderr
     assert cli.output("jobs", "erase", first, "--reason", "asked for", stdin="y\n").endswith(f"erased    {first}\n")
     assert cli.json("jobs", "erase", second) == {"id": str(second), "erased": True}
-    assert isinstance(cli.error("jobs", "erase", waits, "--yes"), IllegalMove)
+    assert isinstance(cli.error("jobs", "erase", waits, "--yes"), IllegalTransition)
     assert isinstance(cli.error("jobs", "erase", first, "--yes"), NotFound)
     assert isinstance(cli.error("jobs", "erase", waits, "--yes", "--reason", "x" * 501), InvalidArgument)
     asked = "select key, actor, detail_json ->> 'reason' from duly.transition where machine = 'job_erasure' order by ts"
@@ -256,34 +256,34 @@ def test_erase_asks_for_confirmation(cli: CommandLine, jobs: JobActions) -> None
     assert jobs.columns("id") == [waits]
 
 
-async def test_retry_requeues_a_dead_letter(cli: CommandLine, jobs: JobActions) -> None:
+async def test_redrive_puts_a_dead_letter_back_in_the_queue(cli: CommandLine, jobs: JobActions) -> None:
     await make_dead_letters(jobs, cli)
     (key,) = jobs.columns("id")
-    assert cli.output("jobs", "retry", key).startswith(f"retried   {key}  work  queued")
+    assert cli.output("jobs", "redrive", key).startswith(f"redriven  {key}  work  queued")
     assert jobs.events(key)[-1] == ("dead_letter", "queued", {"actor": actor(), "reason": "redriven"})
-    assert isinstance(cli.error("jobs", "retry", key), IllegalMove)
+    assert isinstance(cli.error("jobs", "redrive", key), IllegalTransition)
 
 
-async def test_redrive_counts_dead_letters_before_it_requeues_them(cli: CommandLine, jobs: JobActions) -> None:
+async def test_redrive_many_counts_dead_letters_before_it_redrives_them(cli: CommandLine, jobs: JobActions) -> None:
     await make_dead_letters(jobs, cli, 2, "OOPS")
     await make_dead_letters(jobs, cli, 1, "TIMEOUT", "other")
-    assert cli.json("jobs", "redrive", "--dry-run") == {"matched": 3, "redriven": 0}
-    assert cli.json("jobs", "redrive", "--dry-run", "--code", "OOPS", "--queue", "default") == {
+    assert cli.json("jobs", "redrive-many", "--dry-run") == {"matched": 3, "redriven": 0}
+    assert cli.json("jobs", "redrive-many", "--dry-run", "--code", "OOPS", "--queue", "default") == {
         "matched": 2,
         "redriven": 0,
     }
     latest = max(jobs.columns("finished_at"))
-    assert cli.json("jobs", "redrive", "--dry-run", "--finished-from", latest.isoformat())["matched"] == 1
-    assert cli.json("jobs", "redrive", "--dry-run", "--finished-before", latest.isoformat())["matched"] == 2
-    refused = cli.run("jobs", "redrive", "--type", "work", stdin="n\n")
+    assert cli.json("jobs", "redrive-many", "--dry-run", "--finished-from", latest.isoformat())["matched"] == 1
+    assert cli.json("jobs", "redrive-many", "--dry-run", "--finished-before", latest.isoformat())["matched"] == 2
+    refused = cli.run("jobs", "redrive-many", "--type", "work", stdin="n\n")
     assert refused.exit_code == 1
     assert set(jobs.columns("status")) == {"dead_letter"}
-    agreed = cli.run("jobs", "redrive", "--type", "work", stdin="y\n")
+    agreed = cli.run("jobs", "redrive-many", "--type", "work", stdin="y\n")
     matched, *_, redriven = agreed.stdout.splitlines()
     assert (matched, redriven) == ("matched   2 dead letters", "redriven  2")
     assert jobs.columns("status") == ["queued", "queued", "dead_letter"]
-    assert cli.output("jobs", "redrive", "--yes").splitlines() == ["matched   1 dead letter", "redriven  1"]
-    assert cli.json("jobs", "redrive") == {"matched": 0, "redriven": 0}
+    assert cli.output("jobs", "redrive-many", "--yes").splitlines() == ["matched   1 dead letter", "redriven  1"]
+    assert cli.json("jobs", "redrive-many") == {"matched": 0, "redriven": 0}
     jobs.verify()
 
 
@@ -330,7 +330,7 @@ async def test_watch_shows_a_progress_bar_on_a_terminal(
     assert seen.out == ""
 
 
-def test_redrive_shows_a_progress_bar_on_a_terminal(
+def test_redrive_many_shows_a_progress_bar_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     take_for_a_terminal(monkeypatch)
@@ -354,7 +354,7 @@ async def test_control_characters_in_stored_text_are_replaced(cli: CommandLine, 
     printed = cli.output("jobs", "show", key).splitlines()
     for name in ("requested_by", "stage", "last_error_message"):
         assert [line.split(maxsplit=1) for line in printed if line.startswith(f"{name} ")] == [[name, shown]]
-    for verb, ends in (("retry", "queued"), ("cancel", "canceled")):
+    for verb, ends in (("redrive", "queued"), ("cancel", "canceled")):
         assert cli.output("jobs", verb, key).endswith(f"{key}  work  {ends}  OOPS: {shown}\n")
     assert "\x1b" not in cli.output("jobs", "timeline", key)
 

@@ -174,7 +174,7 @@ def test_job_is_found_by_its_id_prefix(cli: CommandLine, admin: Admin) -> None:
     assert cli.output("jobs", "timeline", "a19a") == cli.output("jobs", "timeline", key)
     assert "no worker is alive" in cli.output("jobs", "explain", "a19a")
     assert cli.json("jobs", "cancel", "a19a")["id"] == str(key)
-    assert f"job {key} is canceled" in str(cli.error("jobs", "retry", "a19a"))
+    assert f"job {key} is canceled" in str(cli.error("jobs", "redrive", "a19a"))
 
 
 def test_ambiguous_id_prefix_lists_the_candidates(cli: CommandLine, admin: Admin) -> None:

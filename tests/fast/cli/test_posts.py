@@ -16,7 +16,7 @@ from duly.apps.posts.model import MAX_CAPTION_LENGTH
 from duly.errors import (
     AlreadyPosted,
     DulyError,
-    IllegalMove,
+    IllegalTransition,
     InvalidArgument,
     NotFound,
     NotMigrated,
@@ -119,7 +119,7 @@ def test_only_the_author_may_edit_the_caption_of_a_pending_post(
     printed_text = cli.output("posts", "edit", key, "--user", "anna", "--caption", "My evening")
     assert "caption           My evening" in printed_text
     claim(posts, key)
-    assert isinstance(cli.error("posts", "edit", key, "--user", "anna", "--caption", "Late"), IllegalMove)
+    assert isinstance(cli.error("posts", "edit", key, "--user", "anna", "--caption", "Late"), IllegalTransition)
 
 
 def claim(posts: PostActions, key: str) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 from standardwebhooks import Webhook
 
-from duly.errors import DulyError, IllegalMove, InvalidArgument, KeyReused, NotFound, NothingToUndo, RunClosed
+from duly.errors import DulyError, IllegalTransition, InvalidArgument, KeyReused, NotFound, NothingToUndo, RunClosed
 from duly.testing import move_clock
 from tests.support.actions import Admin
 from tests.support.command_line import CommandLine
@@ -256,9 +256,9 @@ def test_a_schedule_is_paused_resumed_and_archived(cli: ScheduleCommandLine) -> 
     assert cli.json("schedule", "resume", key)["status"] == "active"
     assert cli.json("schedule", "resume", key)["status"] == "active"  # twice is once
     assert cli.json("schedule", "archive", key)["status"] == "archived"
-    assert isinstance(cli.error("schedule", "resume", key), IllegalMove)
-    assert isinstance(cli.error("schedule", "fire", key), IllegalMove)
-    assert isinstance(cli.error("schedule", "edit", key, "--name", "x"), IllegalMove)
+    assert isinstance(cli.error("schedule", "resume", key), IllegalTransition)
+    assert isinstance(cli.error("schedule", "fire", key), IllegalTransition)
+    assert isinstance(cli.error("schedule", "edit", key, "--name", "x"), IllegalTransition)
     assert isinstance(cli.error("schedule", "pause", 999), NotFound)
 
 
@@ -412,8 +412,8 @@ def test_messages_are_listed_and_printed(cli: ScheduleCommandLine) -> None:
     assert isinstance(cli.error("notifications", "list", "--user", "cia"), NotFound)
     assert isinstance(cli.error("notifications", "show", uuid4()), NotFound)
     assert "'nonsense' is not the id of a message" in str(cli.error("notifications", "show", "nonsense"))
-    assert isinstance(cli.error("notifications", "resend", message["id"]), IllegalMove)
-    assert isinstance(cli.error("notifications", "resolve", message["id"], "--sent"), IllegalMove)
+    assert isinstance(cli.error("notifications", "resend", message["id"]), IllegalTransition)
+    assert isinstance(cli.error("notifications", "resolve", message["id"], "--sent"), IllegalTransition)
 
 
 def uncertain(admin: Admin) -> UUID:
@@ -489,8 +489,8 @@ def test_message_about_a_day_can_be_listed_resent_or_resolved(admin: Admin, cli:
     assert cli.json("notifications", "resend", "--days", again)["status"] == "pending"
     contract = "select status, sent_at is not null from schedule_ingest.schedule_notification order by seq"
     assert admin.execute(contract).fetchall() == [("sent", True), ("failed", False), ("pending", False)]
-    assert isinstance(cli.error("notifications", "resend", "--days", arrived), IllegalMove)
-    assert isinstance(cli.error("notifications", "resolve", "--days", arrived, "--sent"), IllegalMove)
+    assert isinstance(cli.error("notifications", "resend", "--days", arrived), IllegalTransition)
+    assert isinstance(cli.error("notifications", "resolve", "--days", arrived, "--sent"), IllegalTransition)
     assert isinstance(cli.error("notifications", "show", "--days", "nonsense"), NotFound)
     assert isinstance(cli.error("notifications", "show", "--days", "n\0"), InvalidArgument)
     cli.run_worker("notifications")

@@ -364,7 +364,7 @@ def test_body_without_content_length_is_limited_while_reading(shared_client: htt
     answer = shared_client.post("/v1/jobs", content=parts(), headers=headers)
     assert "transfer-encoding" in answer.request.headers
     problem_of(answer, 413, "TOO_LARGE")
-    answer = shared_client.post(f"/v1/jobs/{NOWHERE}/retry", content=parts(), headers=headers)
+    answer = shared_client.post(f"/v1/jobs/{NOWHERE}/redrive", content=parts(), headers=headers)
     problem_of(answer, 413, "TOO_LARGE")
 
 
@@ -463,7 +463,7 @@ def test_cancel_ends_a_queued_job_at_once_and_refuses_a_finished_one(api: httpx2
     assert (cancelled.status_code, cancelled.json()["status"]) == (200, "canceled")
     assert cancelled.json()["finished_at"]
     assert events_of(api, job)[-1]["detail_json"] == {"actor": "loopback", "reason": "cancel_requested"}
-    again = problem_of(api.post(f"/v1/jobs/{job['id']}/cancel"), 409, "ILLEGAL_MOVE")
+    again = problem_of(api.post(f"/v1/jobs/{job['id']}/cancel"), 409, "ILLEGAL_TRANSITION")
     assert "is canceled" in again["detail"]
 
 
@@ -503,13 +503,13 @@ def test_invalid_cancel_body_is_refused_and_cancels_nothing(body: object, api: h
     assert api.get(f"/v1/jobs/{job['id']}").json()["status"] == "queued"
 
 
-async def test_retry_requeues_only_a_dead_letter(api: httpx2.Client, jobs: JobActions) -> None:
+async def test_only_a_dead_letter_is_redriven(api: httpx2.Client, jobs: JobActions) -> None:
     job = await dead_letter(api, jobs)
     assert api.get(f"/v1/jobs/{job['id']}").json()["last_error_code"] == "OOPS"
-    retried = api.post(f"/v1/jobs/{job['id']}/retry")
-    assert (retried.status_code, retried.json()["status"], retried.json()["starts"]) == (200, "queued", 0)
+    redriven = api.post(f"/v1/jobs/{job['id']}/redrive")
+    assert (redriven.status_code, redriven.json()["status"], redriven.json()["starts"]) == (200, "queued", 0)
     assert events_of(api, job)[-1]["detail_json"] == {"actor": "loopback", "reason": "redriven"}
-    again = problem_of(api.post(f"/v1/jobs/{job['id']}/retry"), 409, "ILLEGAL_MOVE")
+    again = problem_of(api.post(f"/v1/jobs/{job['id']}/redrive"), 409, "ILLEGAL_TRANSITION")
     assert "it is no dead letter" in again["detail"]
     jobs.verify()
 
@@ -517,7 +517,7 @@ async def test_retry_requeues_only_a_dead_letter(api: httpx2.Client, jobs: JobAc
 # Saying no ------------------------------------------------------------------------------------------------------------
 
 
-ROUTES = [("GET", ""), ("GET", "/events"), ("POST", "/cancel"), ("POST", "/retry")]
+ROUTES = [("GET", ""), ("GET", "/events"), ("POST", "/cancel"), ("POST", "/redrive")]
 
 
 @pytest.mark.parametrize(("verb", "rest"), ROUTES)

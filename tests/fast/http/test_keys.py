@@ -159,7 +159,7 @@ def test_authentication_precedes_parsing_of_the_body(database: str, api: httpx2.
 
 
 READS = [("GET", "/v1/jobs"), ("GET", "/v1/jobs/{id}"), ("GET", "/v1/jobs/{id}/events")]
-WRITES = [("POST", "/v1/jobs"), ("POST", "/v1/jobs/{id}/cancel"), ("POST", "/v1/jobs/{id}/retry")]
+WRITES = [("POST", "/v1/jobs"), ("POST", "/v1/jobs/{id}/cancel"), ("POST", "/v1/jobs/{id}/redrive")]
 
 
 def test_key_permits_only_what_its_scopes_allow(database: str, api: httpx2.Client) -> None:

@@ -750,7 +750,7 @@ def test_author_may_edit_the_caption_until_the_post_is_claimed(env: ApiEnvironme
         problem(other, 404, "NOT_FOUND")
     assert env.release() == 1
     released = anna.get(path).json()
-    assert "is RELEASED" in problem(anna.patch(path, json={"caption": "Late"}), 409, "ILLEGAL_MOVE")
+    assert "is RELEASED" in problem(anna.patch(path, json={"caption": "Late"}), 409, "ILLEGAL_TRANSITION")
     problem(bo.patch(path, json={"caption": "Mine!"}), 404, "NOT_FOUND")
     assert anna.get(path).json() == released
     assert released["caption"] == "My evening"
@@ -764,7 +764,7 @@ def test_caption_of_a_post_in_processing_cannot_be_edited(env: ApiEnvironment, a
         "update posts.posts set status = 'PROCESSING', lease_owner = 'w/1', process_attempts = 1,"
         " lease_expires_at = duly.clock() + interval '1 minute'"
     )
-    assert "is PROCESSING" in problem(anna.patch(f"/v1/posts/{post}", json={"caption": "x"}), 409, "ILLEGAL_MOVE")
+    assert "is PROCESSING" in problem(anna.patch(f"/v1/posts/{post}", json={"caption": "x"}), 409, "ILLEGAL_TRANSITION")
 
 
 def test_administrator_posts_and_reads_for_the_user_in_the_header(env: ApiEnvironment) -> None:

@@ -302,10 +302,10 @@ def test_schedule_can_be_paused_resumed_and_archived(env: ApiEnvironment, anna: 
     assert [(each["status"], each["reason"]) for each in items(anna.get(RUNS))] == [
         ("cancelled", "the schedule was archived")
     ]
-    problem(anna.post(f"{at}/resume"), 409, "ILLEGAL_MOVE")
-    problem(anna.post(f"{at}/pause"), 409, "ILLEGAL_MOVE")
-    problem(anna.post(f"{at}/fire"), 409, "ILLEGAL_MOVE")
-    problem(anna.patch(at, json={"name": "x"}), 409, "ILLEGAL_MOVE")
+    problem(anna.post(f"{at}/resume"), 409, "ILLEGAL_TRANSITION")
+    problem(anna.post(f"{at}/pause"), 409, "ILLEGAL_TRANSITION")
+    problem(anna.post(f"{at}/fire"), 409, "ILLEGAL_TRANSITION")
+    problem(anna.patch(at, json={"name": "x"}), 409, "ILLEGAL_TRANSITION")
     assert ok_body(anna.post(f"{at}/archive"))["status"] == "archived"
 
 
@@ -430,7 +430,7 @@ def test_run_without_a_sent_reminder_cannot_be_snoozed(env: ApiEnvironment, anna
     created(anna.post(SCHEDULES, json=schedule()))
     env.turn()
     (run,) = items(anna.get(RUNS))
-    problem(answered(anna, run["id"], "snooze"), 409, "ILLEGAL_MOVE")
+    problem(answered(anna, run["id"], "snooze"), 409, "ILLEGAL_TRANSITION")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.jobs import JOB_MACHINE
 from duly.jobs.model import TERMINAL, JobStatus
-from duly.lease.state_machine import ILLEGAL_MOVE
+from duly.lease.state_machine import ILLEGAL_TRANSITION
 from tests.fast.jobs.test_machine import BESIDE, PATHS_TO_STATUS
 from tests.support.jobs.actions import ORG, Admin, JobActions
 
@@ -60,7 +60,7 @@ def test_job_moves_only_along_the_edges_of_its_state_machine(before: str, jobs: 
             continue
         with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as refusal:
             move(mover, key, after)
-        assert refusal.value.sqlstate == ILLEGAL_MOVE
+        assert refusal.value.sqlstate == ILLEGAL_TRANSITION
         assert everything(jobs, key) == (was, log)
     assert all(numbers(jobs, key) == list(range(1, len(jobs.events(key)) + 1)) for key in keys)
 
@@ -85,7 +85,7 @@ def test_job_is_inserted_only_as_queued_even_by_the_table_owner(status: str, job
                 admin.transaction(),
             ):
                 admin.execute(insert)
-            assert refusal.value.sqlstate == ILLEGAL_MOVE
+            assert refusal.value.sqlstate == ILLEGAL_TRANSITION
     made = [(None, "queued")] if status in JOB_MACHINE.initial else []
     moves = admin.execute("select prev_status, next_status from ledger.job_event").fetchall()
     assert moves == made

@@ -97,7 +97,7 @@ def test_key_can_be_used_again_after_retention_deletes_its_job(jobs: JobActions,
     admin.execute("update ledger.job set status = 'canceled'")
     assert jobs.enqueue(key="k") == [first]
     jobs.advance_clock(31 * 86_400)
-    assert admin.execute("select ledger.retain(10)").fetchone() == (1,)
+    assert admin.execute("select ledger.purge(10)").fetchone() == (1,)
     assert jobs.enqueue(key="k") != [first]
 
 

@@ -27,7 +27,7 @@ from tests.support.actions import working
 from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, OTHER_ORG, Admin, JobActions
 
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
-HANDLES = JobWork([Handler(JOB_TYPE.type, print, JOB_TYPE.queue)], Tuning()).registered_types
+HANDLES = JobWork([Handler(JOB_TYPE.type, print, JOB_TYPE.queue)], Tuning()).registered_work_types
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
 @explained_by(
     JobReason.DEAD_LETTER,
     r"It is a dead letter since TIME: attempt 1 of 1 failed and was the last, with OOPS \(because\); to put it back "
-    rf"in the queue: duly jobs retry [-0-9a-f]+ --org {ORG}\.",
+    rf"in the queue: duly jobs redrive [-0-9a-f]+ --org {ORG}\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue(max_attempts=1)
@@ -118,7 +118,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 
 @explained_by(
     JobReason.HALF_FAILED,
-    r"It failed with OOPS \(because\) and was neither requeued .* of worker-1; see: duly verify\.",
+    r"It failed with OOPS \(because\) and was neither put back in the queue .* of worker-1; see: duly verify\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue()
@@ -588,7 +588,7 @@ async def test_explanation_omits_the_default_org_and_uses_the_requested_zone(job
     (key,) = jobs.enqueue(org=DEFAULT_ORG, max_attempts=1)
     await jobs.fail(*await jobs.claim())
     found = await explain(pool, DEFAULT_ORG, key, zone=timezone(timedelta(hours=9), "KST"))
-    assert found.sentence.endswith(f"duly jobs retry {key}.")
+    assert found.sentence.endswith(f"duly jobs redrive {key}.")
     (finished_at,) = jobs.columns("finished_at")
     assert f"since {finished_at.astimezone(timezone(timedelta(hours=9))):%Y-%m-%d %H:%M:%S} KST" in found.sentence
     assert found.observed_at.utcoffset() == timedelta(0)

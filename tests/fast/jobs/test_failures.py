@@ -259,7 +259,7 @@ async def test_failing_failure_hook_is_logged_and_changes_nothing(
 async def test_hanging_failure_hook_delays_no_job(
     jobs: JobActions, dsn: str, job_type: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handlers, "REPORT_SECONDS", 0.1)
+    monkeypatch.setattr(handlers, "HOOK_SECONDS", 0.1)
     MAY_RETURN.clear()
     jobs.enqueue(job_type, max_attempts=1)
     await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[lambda _, __: MAY_RETURN.wait(30)]))

@@ -160,7 +160,7 @@ async def test_c5_dead_letters_of_another_org_are_neither_counted_nor_redriven(j
         await repository.set_tenant(connection, ORG)
         assert await repository.count_dead_letters(connection, DeadLetterFilter(OTHER_ORG)) == 0
         with pytest.raises(InsufficientPrivilege, match="does not act for org"):
-            await repository.requeue_dead_letters(connection, DeadLetterFilter(OTHER_ORG), "anna")
+            await repository.redrive_many(connection, DeadLetterFilter(OTHER_ORG), "anna")
     assert jobs.columns("status") == ["dead_letter"]
 
 

@@ -8,7 +8,7 @@ from psycopg import sql
 
 from duly.jobs import JOB_MACHINE
 from duly.jobs.model import TERMINAL, JobStatus
-from duly.lease.state_machine import ILLEGAL_MOVE
+from duly.lease.state_machine import ILLEGAL_TRANSITION
 from duly.verify import compare
 from duly.verify.contract import contract_lines
 from tests.support.jobs.actions import ORG, Admin, JobActions
@@ -51,7 +51,7 @@ def test_every_transition_is_allowed_or_refused_as_declared(before: str, after: 
         return
     with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as refusal:
         move(jobs.admin, after)
-    assert refusal.value.sqlstate == ILLEGAL_MOVE
+    assert refusal.value.sqlstate == ILLEGAL_TRANSITION
 
 
 @pytest.mark.parametrize("status", EVERY_STATUS)
@@ -67,9 +67,10 @@ def test_insert_is_checked_as_a_transition(status: str, admin: Admin) -> None:
 def test_caller_cannot_write_revision_or_columns_set_by_the_guard(jobs: JobActions, admin: Admin) -> None:
     jobs.enqueue()
     admin.execute(
-        "update ledger.job set revision = 77, moved_from = 'nowhere', event_detail = '{}', updated_at = '2001-01-01Z'"
+        "update ledger.job set revision = 77, transition_from = 'nowhere', event_detail = '{}',"
+        " updated_at = '2001-01-01Z'"
     )
-    assert jobs.columns("revision", "moved_from", "event_detail") == [(1, None, None)]
+    assert jobs.columns("revision", "transition_from", "event_detail") == [(1, None, None)]
     admin.execute(
         "update ledger.job set status = 'canceled', finished_at = '2001-01-01Z', started_at = '2001-01-01Z',"
         " retain_until = '2001-01-01Z', attempt = 9"

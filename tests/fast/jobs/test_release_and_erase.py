@@ -9,7 +9,7 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
 from duly.db.pool import Pool, open_pool
-from duly.errors import IllegalMove, NotFound
+from duly.errors import IllegalTransition, NotFound
 from duly.jobs import repository, service
 from duly.jobs.model import JobStatus
 from tests.support.jobs.actions import ORG, OTHER_ORG, Admin, JobActions
@@ -73,7 +73,7 @@ async def test_repeated_cancel_with_release_key_releases_the_key_of_a_canceled_j
 async def test_key_of_a_running_job_is_released_only_by_an_immediate_cancel(jobs: JobActions, pool: Pool) -> None:
     (first,) = jobs.enqueue(key="order:42")
     (lease,) = await jobs.claim()
-    with pytest.raises(IllegalMove, match="its idempotency key can be released only once it is canceled"):
+    with pytest.raises(IllegalTransition, match="its idempotency key can be released only once it is canceled"):
         await service.cancel(pool, ORG, first, "anna", release_key=True)
     assert jobs.columns("status", "idempotency_key", "cancel_requested_at") == [("running", "order:42", None)]
     job = await service.cancel(pool, ORG, first, "anna", now=True, release_key=True)
@@ -87,7 +87,7 @@ async def test_key_of_a_succeeded_or_dead_job_is_not_released(end: str, jobs: Jo
     (first,) = jobs.enqueue(key="order:42", max_attempts=1)
     (lease,) = await jobs.claim()
     await (repository.settle_done(jobs.worker, [lease], [None]) if end == "succeeded" else jobs.fail(lease))
-    with pytest.raises(IllegalMove, match=f"is {end} and cannot be cancelled"):
+    with pytest.raises(IllegalTransition, match=f"is {end} and cannot be cancelled"):
         await service.cancel(pool, ORG, first, "anna", release_key=True)
     assert jobs.columns("idempotency_key") == ["order:42"]
 
@@ -118,7 +118,7 @@ def test_key_cannot_be_changed_and_is_removed_only_from_a_canceled_job(
     change: str, jobs: JobActions, admin: Admin
 ) -> None:
     jobs.enqueue(key="order:42")
-    with pytest.raises(psycopg.DatabaseError, match="stays its own until it is canceled") as refusal:
+    with pytest.raises(psycopg.DatabaseError, match="can change only by its release") as refusal:
         admin.execute(f"update ledger.job set {change}".encode())
     assert refusal.value.sqlstate == "DU001"
     jobs.enqueue("keyless")
@@ -165,7 +165,7 @@ async def test_erase_refuses_an_unfinished_job(status: str, jobs: JobActions, ow
     (key,) = jobs.enqueue()
     if status == "running":
         await jobs.claim()
-    with pytest.raises(IllegalMove, match=f"is {status} and cannot be erased: cancel it first"):
+    with pytest.raises(IllegalTransition, match=f"is {status} and cannot be erased: cancel it first"):
         await service.erase(owner, ORG, key, "cli:bert")
     assert jobs.columns("status") == [status]
     assert erasures(admin) == []

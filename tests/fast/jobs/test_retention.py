@@ -18,7 +18,7 @@ from tests.support.locks import wait_until_blocked
 
 DAY = 86_400.0
 MESSAGES = "insert into duly.outbox (channel, recipient, kind, payload) select 'mail', %s, 'alert', '{}'"
-RETAIN = "select messages, transitions from duly.retain(%s::interval, %s)"
+PURGE = "select messages, transitions from duly.purge_messages(%s::interval, %s)"
 PARTITIONED = """
 create table duly.log (at timestamptz not null, what text) partition by range (at);
 create table duly.log_2025 partition of duly.log for values from ('2025-01-01Z') to ('2026-01-01Z');
@@ -86,9 +86,9 @@ def remaining_recipients(admin: Admin) -> list[str]:
     return [recipient for _, recipient in rows]
 
 
-def retain(connection: Admin, older_than: str = "30 days", limit: int = 1000) -> tuple[int, int]:
+def purge(connection: Admin, older_than: str = "30 days", limit: int = 1000) -> tuple[int, int]:
     """Run retention; return how many messages and log lines it deleted."""
-    row = connection.execute(RETAIN, [older_than, limit]).fetchone()
+    row = connection.execute(PURGE, [older_than, limit]).fetchone()
     assert row
     return row
 
@@ -99,12 +99,12 @@ def test_old_failed_messages_are_deleted_with_their_histories(admin: Admin, work
     move_clock(admin, 20 * DAY)
     fail(admin, "cora")
     move_clock(admin, 9 * DAY)
-    assert retain(worker) == (0, 0)
+    assert purge(worker) == (0, 0)
     move_clock(admin, 2 * DAY)
-    assert retain(worker) == (2, 4)
+    assert purge(worker) == (2, 4)
     assert remaining_recipients(admin) == ["cora"]
     move_clock(admin, 20 * DAY)
-    assert retain(worker) == (1, 2)
+    assert purge(worker) == (1, 2)
     assert remaining_recipients(admin) == []
 
 
@@ -118,7 +118,7 @@ def test_old_sent_messages_are_deleted_and_uncertain_ones_are_kept(admin: Admin,
         " lease_expires_at = null where recipient <> 'sending'"
     )
     move_clock(admin, 400 * DAY)
-    assert retain(worker) == (1, 3)
+    assert purge(worker) == (1, 3)
     assert remaining_recipients(admin) == ["sending", "uncertain"]
 
 
@@ -127,7 +127,7 @@ def test_pending_message_keeps_its_history_at_any_age(admin: Admin, worker: Admi
     fail(admin, "anna", "ben")
     redrive(admin, "ben")
     move_clock(admin, 400 * DAY)
-    assert retain(worker) == (1, 2)
+    assert purge(worker) == (1, 2)
     assert remaining_recipients(admin) == ["ben"]
 
 
@@ -138,16 +138,16 @@ def test_history_is_deleted_completely_by_the_age_of_its_newest_line(admin: Admi
     redrive(admin, "anna")
     fail(admin, "anna")
     move_clock(admin, 29 * DAY)
-    assert retain(worker) == (0, 0)
+    assert purge(worker) == (0, 0)
     move_clock(admin, 2 * DAY)
-    assert retain(worker) == (1, 4)
+    assert purge(worker) == (1, 4)
     assert remaining_recipients(admin) == []
 
 
 def test_histories_of_unregistered_state_machines_are_kept(admin: Admin, worker: Admin) -> None:
     admin.execute("insert into duly.transition (machine, key, seq, next_status) values ('stranger', 'k', 1, 'sent')")
     move_clock(admin, 400 * DAY)
-    assert retain(worker) == (0, 0)
+    assert purge(worker) == (0, 0)
 
 
 def test_old_finished_histories_of_a_registered_state_machine_are_deleted(admin: Admin, worker: Admin) -> None:
@@ -166,7 +166,7 @@ def test_old_finished_histories_of_a_registered_state_machine_are_deleted(admin:
     create_messages(admin, "anna")
     fail(admin, "anna")
     move_clock(admin, 31 * DAY)
-    assert retain(worker) == (1, 4)
+    assert purge(worker) == (1, 4)
     assert admin.execute("select key from duly.transition").fetchall() == [("b",)]
 
 
@@ -176,7 +176,7 @@ def test_message_locked_by_a_redrive_is_kept_with_its_history(admin: Admin, work
     move_clock(admin, 31 * DAY)
     with psycopg.connect(admin.info.dsn) as other:
         redrive(other, "anna")
-        assert retain(worker) == (1, 2)
+        assert purge(worker) == (1, 2)
     assert remaining_recipients(admin) == ["anna"]
 
 
@@ -186,7 +186,7 @@ def test_redrive_that_waits_for_retention_finds_the_message_deleted(admin: Admin
     move_clock(admin, 31 * DAY)
     with ThreadPoolExecutor() as threads, psycopg.connect(admin.info.dsn, autocommit=True) as other:
         with worker.transaction():
-            assert retain(worker) == (1, 2)
+            assert purge(worker) == (1, 2)
             waiting = threads.submit(redrive, other, "anna")
             wait_until_blocked(admin.info.dsn)
         waiting.result()
@@ -196,19 +196,19 @@ def test_redrive_that_waits_for_retention_finds_the_message_deleted(admin: Admin
 @pytest.mark.parametrize("older_than", ["23 hours", "0", "-30 days", "1 month -30 days -1 hours", None])
 def test_retention_of_less_than_a_day_is_refused(older_than: str | None, worker: Admin) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="at least 1 day"):
-        worker.execute(RETAIN, [older_than, 10])
+        worker.execute(PURGE, [older_than, 10])
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Stockholm", "America/New_York"])
 def test_retention_of_one_day_is_accepted_in_every_session_time_zone(zone: str, worker: Admin) -> None:
     worker.execute("select set_config('timezone', %s, false)", [zone])
-    assert retain(worker, "1 day") == (0, 0)
+    assert purge(worker, "1 day") == (0, 0)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 10_001, None])
 def test_retention_batch_size_is_limited(limit: int | None, worker: Admin) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="1 to 10000"):
-        worker.execute(RETAIN, ["30 days", limit])
+        worker.execute(PURGE, ["30 days", limit])
 
 
 def test_retention_leaves_deletes_refused_for_the_rest_of_the_transaction(admin: Admin) -> None:
@@ -217,7 +217,7 @@ def test_retention_leaves_deletes_refused_for_the_rest_of_the_transaction(admin:
     fail(admin, "anna")
     move_clock(admin, 31 * DAY)
     with admin.transaction(force_rollback=True):
-        assert retain(admin) == (1, 2)
+        assert purge(admin) == (1, 2)
         assert admin.execute("select current_setting('duly.retention')").fetchone() == ("",)
         with pytest.raises(psycopg.errors.RestrictViolation, match="append-only"):
             admin.execute("delete from duly.transition")
@@ -227,7 +227,7 @@ def test_refused_retention_call_leaves_deletes_refused(admin: Admin) -> None:
     create_messages(admin, "anna")
     with admin.transaction(force_rollback=True):
         with pytest.raises(psycopg.errors.InvalidParameterValue), admin.transaction():
-            retain(admin, "1 hour")
+            purge(admin, "1 hour")
         with pytest.raises(psycopg.errors.RestrictViolation, match="append-only"):
             admin.execute("delete from duly.transition")
 
@@ -248,9 +248,9 @@ def test_retention_setting_alone_permits_no_delete(statement: LiteralString, adm
 def test_only_the_worker_role_may_run_retention(role: str, admin: Admin) -> None:
     with (
         psycopg.connect(make_conninfo(admin.info.dsn, user=role), autocommit=True) as connection,
-        pytest.raises(psycopg.errors.InsufficientPrivilege, match="retain"),
+        pytest.raises(psycopg.errors.InsufficientPrivilege, match="purge"),
     ):
-        retain(connection)
+        purge(connection)
 
 
 def test_temporary_table_of_the_caller_cannot_shadow_a_duly_table(admin: Admin, worker: Admin) -> None:
@@ -261,7 +261,7 @@ def test_temporary_table_of_the_caller_cannot_shadow_a_duly_table(admin: Admin, 
         worker.execute("create temporary table outbox (id uuid, revision bigint)")
         worker.execute("create temporary table pg_proc (prosrc text)")
         worker.execute("set local search_path = pg_temp, duly, public")
-        assert retain(worker) == (1, 2)
+        assert purge(worker) == (1, 2)
     assert remaining_recipients(admin) == []
 
 

@@ -174,7 +174,7 @@ async def test_release_and_snooze_return_a_running_job_to_queued_with_their_reas
     (lease,) = await jobs.claim()
     await snooze(jobs, lease)
     moves = [(before, after, detail["reason"]) for before, after, detail in jobs.events(key)[2::2]]
-    assert moves == [("running", "queued", "handed_back"), ("running", "queued", "later")]
+    assert moves == [("running", "queued", "released"), ("running", "queued", "later")]
 
 
 async def test_redrive_resets_starts_clears_finished_at_and_records_the_actor(jobs: JobActions) -> None:
@@ -182,8 +182,8 @@ async def test_redrive_resets_starts_clears_finished_at_and_records_the_actor(jo
     for _ in range(2):
         await jobs.fail(*await jobs.claim(limit=2))
     assert jobs.columns("status", "starts") == [("dead_letter", 2)] * 2
-    assert await jobs.steer(repository.requeue_dead_letter, ORG, first, "anna")
-    assert await jobs.steer(repository.requeue_dead_letters, DeadLetterFilter(ORG), "bert") == [second]
+    assert await jobs.steer(repository.redrive, ORG, first, "anna")
+    assert await jobs.steer(repository.redrive_many, DeadLetterFilter(ORG), "bert") == [second]
     again = ("queued", 0, 0, None, None)
     assert jobs.columns("status", "starts", "attempt", "finished_at", "retain_until") == [again, again]
     ends = [("dead_letter", "queued", {"actor": actor, "reason": "redriven"}) for actor in ("anna", "bert")]

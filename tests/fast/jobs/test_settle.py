@@ -21,7 +21,7 @@ Settle = Callable[[Connection, Sequence[Lease]], Awaitable[frozenset[UUID]]]
 SETTLES: dict[str, Settle] = {
     "done": lambda connection, leases: repository.settle_done(connection, leases, ["well"] * len(leases)),
     "later": lambda connection, leases: repository.snooze(connection, leases, [5.0] * len(leases)),
-    "handed_back": repository.release_jobs,
+    "released": repository.release_jobs,
     "cancelled": repository.settle_cancelled,
     "failed": lambda connection, leases: repository.settle_failed(
         connection, leases, ["A"] * len(leases), ["b"] * len(leases)
@@ -33,7 +33,7 @@ SETTLES: dict[str, Settle] = {
 ENDS = {
     "done": ["succeeded"],
     "later": ["queued"],
-    "handed_back": ["queued"],
+    "released": ["queued"],
     "cancelled": ["canceled"],
     "failed": ["failed", "queued"],
     "gave_up": ["failed", "dead_letter"],
@@ -221,11 +221,11 @@ async def test_release_keeps_run_at_and_returns_the_start(jobs: JobActions) -> N
     await repository.release_jobs(jobs.worker, [lease])
     assert jobs.columns("run_at") == due
     assert jobs.columns("starts") == [0]
-    assert jobs.events(key)[-1] == ("running", "queued", {"actor": lease.owner, "reason": "handed_back"})
+    assert jobs.events(key)[-1] == ("running", "queued", {"actor": lease.owner, "reason": "released"})
     assert len(await jobs.claim()) == 1
 
 
-@pytest.mark.parametrize("name", ["later", "handed_back", "failed", "gave_up"])
+@pytest.mark.parametrize("name", ["later", "released", "failed", "gave_up"])
 async def test_job_with_a_cancel_request_is_never_queued_again(name: str, jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()

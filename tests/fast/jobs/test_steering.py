@@ -1,4 +1,4 @@
-"""Cancel, retry, redrive, pause and purge, and what they return."""
+"""Cancel, redrive, pause and purge, and what they return."""
 
 import psycopg
 import pytest
@@ -79,9 +79,9 @@ async def test_finished_jobs_and_jobs_of_other_orgs_are_not_cancelled(jobs: JobA
 async def test_redriven_dead_letter_starts_like_a_new_job(jobs: JobActions) -> None:
     await make_dead_letters(jobs)
     (key,) = jobs.columns("id")
-    assert not await jobs.steer(repository.requeue_dead_letter, OTHER_ORG, key, "anna")
-    assert await jobs.steer(repository.requeue_dead_letter, ORG, key, "anna")
-    assert not await jobs.steer(repository.requeue_dead_letter, ORG, key, "anna")
+    assert not await jobs.steer(repository.redrive, OTHER_ORG, key, "anna")
+    assert await jobs.steer(repository.redrive, ORG, key, "anna")
+    assert not await jobs.steer(repository.redrive, ORG, key, "anna")
     assert jobs.columns("status", "starts", "attempt", "finished_at", "retain_until") == [("queued", 0, 0, None, None)]
     assert jobs.events(key)[-1] == ("dead_letter", "queued", {"actor": "anna", "reason": "redriven"})
     (lease,) = await jobs.claim()
@@ -89,7 +89,7 @@ async def test_redriven_dead_letter_starts_like_a_new_job(jobs: JobActions) -> N
     jobs.verify()
 
 
-async def test_redrive_requeues_matching_dead_letters_in_batches(jobs: JobActions) -> None:
+async def test_redrive_many_puts_matching_dead_letters_back_in_batches(jobs: JobActions) -> None:
     await make_dead_letters(jobs, rows=5)
     jobs.enqueue("other", max_attempts=1)
     which = DeadLetterFilter(ORG, type="work", code="OOPS")
@@ -99,7 +99,7 @@ async def test_redrive_requeues_matching_dead_letters_in_batches(jobs: JobAction
     (newest,) = sorted(jobs.admin.execute("select max(finished_at) from ledger.job").fetchone() or ())
     assert await repository.count_dead_letters(jobs.worker, DeadLetterFilter(ORG, finished_before=newest)) == 4
     assert await repository.count_dead_letters(jobs.worker, DeadLetterFilter(ORG, finished_from=newest)) == 1
-    counts = [len(await jobs.steer(repository.requeue_dead_letters, which, "anna", limit=2)) for _ in range(4)]
+    counts = [len(await jobs.steer(repository.redrive_many, which, "anna", limit=2)) for _ in range(4)]
     assert counts == [2, 2, 1, 0]
     assert jobs.columns("status") == ["queued"] * 6
     jobs.verify()

@@ -64,7 +64,7 @@ def test_c1_no_runtime_role_may_update_the_request_columns_of_a_job(admin: Admin
         "request_digest",
         "requested_by",
     }
-    fixed |= {"max_attempts", "created_at", "updated_at", "finished_at", "retain_until", "revision", "moved_from"}
+    fixed |= {"max_attempts", "created_at", "updated_at", "finished_at", "retain_until", "revision", "transition_from"}
     for role in RUNTIME:
         assert not fixed & {name for (name,) in admin.execute(query, [role])}
 
@@ -101,8 +101,10 @@ def test_c1_api_role_cannot_update_job_state_or_actor(move: str, jobs: JobAction
 
 
 @pytest.mark.parametrize("acting_for", [None, OTHER_ORG])
-@pytest.mark.parametrize("steering", ["cancel(%s, %s)", "retry(%s, %s)", "release_key(%s, %s)", "redrive(%s, 1, %s)"])
-def test_c1_cancel_retry_release_and_redrive_require_the_jobs_org(
+@pytest.mark.parametrize(
+    "steering", ["cancel(%s, %s)", "redrive(%s, %s)", "release_key(%s, %s)", "redrive_many(%s, 1, %s)"]
+)
+def test_c1_cancel_redrive_and_release_key_require_the_jobs_org(
     steering: str, acting_for: object, jobs: JobActions, api: Admin
 ) -> None:
     job = jobs.enqueue()[0]
@@ -182,7 +184,7 @@ async def test_c4_every_tenant_statement_filters_by_org(jobs: JobActions) -> Non
     assert await repository.list_jobs(jobs.worker, ORG) == []
     assert await repository.list_events(jobs.worker, ORG, key) == []
     assert await jobs.steer(repository.cancel_job, ORG, key, "anna") is None
-    assert not await jobs.steer(repository.requeue_dead_letter, ORG, key, "anna")
+    assert not await jobs.steer(repository.redrive, ORG, key, "anna")
 
 
 def test_c5_key_of_another_org_is_not_revealed(jobs: JobActions, api: Admin) -> None:
@@ -202,8 +204,8 @@ def test_c6_security_definer_functions_fix_search_path_and_are_not_public(admin:
     )
     found = admin.execute(query, [ROLES.owner]).fetchall()
     assert [name for name, *_ in found] == [
-        *("cancel", "enqueue", "enqueue_many", "erase", "is_locked", "job_timeline", "redrive", "release_key"),
-        *("retain", "retry", "wake"),
+        *("cancel", "enqueue", "enqueue_many", "erase", "is_locked", "job_timeline", "purge", "redrive"),
+        *("redrive_many", "release_key", "wake"),
     ]
     assert all(all(facts) for _, *facts in found)
 

@@ -63,7 +63,7 @@ async def test_worker_stores_the_concurrency_limits_of_the_declarations(jobs: Jo
         await jobs.until(lambda: worker.control.is_registered)
         query = "select type, max_running from ledger.job_limit where max_running is not null"
         limits = jobs.admin.execute(query).fetchall()
-        work_types = jobs.admin.execute("select kinds from duly.workers").fetchone()
+        work_types = jobs.admin.execute("select work_types from duly.workers").fetchone()
     assert limits == [("greet", 2)]
     assert work_types
     assert {"ledger", "ledger:default/greet", "ledger:default/alone"} <= set(work_types[0])

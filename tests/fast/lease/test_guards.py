@@ -9,9 +9,10 @@ from duly.apps.posts.states import POST_MACHINE
 from duly.apps.scheduler.states import RUN_MACHINE, SCHEDULE_MACHINE
 from duly.jobs.states import JOB_MACHINE
 from duly.launcher import ROOT
-from duly.lease.state_machine import StateMachine, render_state_machine
+from duly.lease.state_machine import StateMachine
 from duly.outbox.states import OUTBOX_MACHINE, notification_machine
 from tests.support.golden import golden_change
+from tools.render_guards import render_state_machine
 
 PACKAGE = ROOT / "src" / "duly"
 INGEST = "{ingest}"  # DB_SCHEMA, filled in when the file is run

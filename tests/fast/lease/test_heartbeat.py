@@ -66,7 +66,7 @@ async def test_heartbeat_renews_in_read_committed_whatever_the_server_default(
         conformance_dsn, user=Names().worker, options="-c default_transaction_isolation=serializable"
     )
     heartbeat = Heartbeat(lambda: connect(strict), lease_seconds=30.0, heartbeat_seconds=5.0)
-    heartbeat.add(lease, on_lost=lambda: None)
+    heartbeat.watch(lease, on_lost=lambda: None)
     try:
         await heartbeat.beat()
     finally:
@@ -132,7 +132,7 @@ async def test_row_locked_by_its_own_transaction_is_not_lost(
         valid_until = first.valid_until
         await beats(heartbeat, 2)
         assert first.valid_until > valid_until
-        assert second.lost is None
+        assert second.lost_reason is None
 
 
 async def test_heartbeat_reconnects_after_a_broken_connection(
@@ -158,8 +158,8 @@ async def test_handler_stops_before_its_lease_ends_if_renewal_is_not_confirmed(
     almost_over = replace(long_ago, sent_at=time.monotonic() - 2800.0)  # the lease has 200 s left, the margin is 300 s
     heartbeat = Heartbeat(refuse_connection, lease_seconds=3000.0, heartbeat_seconds=900.0, margin_seconds=300.0)
     stopped = asyncio.Event()
-    lost = heartbeat.add(almost_over, on_lost=stopped.set)
-    kept = heartbeat.add(just_now, on_lost=lambda: None)
+    lost = heartbeat.watch(almost_over, on_lost=stopped.set)
+    kept = heartbeat.watch(just_now, on_lost=lambda: None)
     running = asyncio.create_task(heartbeat.run())
     try:
         async with asyncio.timeout(10):
@@ -167,8 +167,8 @@ async def test_handler_stops_before_its_lease_ends_if_renewal_is_not_confirmed(
     finally:
         running.cancel()
         await asyncio.wait([running])
-    assert lost.lost == f"the database did not confirm the renewal of {shape.table} {long_ago.key} in time"
-    assert kept.lost is None
+    assert lost.lost_reason == f"the database did not confirm the renewal of {shape.table} {long_ago.key} in time"
+    assert kept.lost_reason is None
 
 
 def test_heartbeat_interval_too_long_for_its_lease_is_refused() -> None:

@@ -308,7 +308,7 @@ async def updates(connection: Connection, shape: Shape) -> tuple[int, int]:
 
 
 async def test_no_index_contains_a_column_written_by_renewal(shape: Shape, admin: Admin) -> None:
-    written = {*shape.renewed, "revision", "moved_from"}
+    written = {*shape.renewed, "revision", "transition_from"}
     indexed = admin.execute(
         "select distinct a.attname from pg_index i join pg_attribute a on a.attrelid = i.indrelid"
         " and a.attnum = any (i.indkey) where i.indrelid = %s::regclass",

@@ -71,9 +71,11 @@ def test_insert_is_checked_as_a_transition(shape: Shape, admin: Admin) -> None:
 
 
 def test_caller_cannot_write_revision_or_moved_from(shape: Shape, admin: Admin) -> None:
-    admin.execute(insert_rows(shape, {"revision": sql.Literal(99), "moved_from": sql.Literal("nowhere")}))
-    admin.execute(statement("update {table} set revision = 77, moved_from = 'nowhere', {note} = 'a change'", shape))
-    row = admin.execute(statement("select revision, moved_from from {table}", shape)).fetchone()
+    admin.execute(insert_rows(shape, {"revision": sql.Literal(99), "transition_from": sql.Literal("nowhere")}))
+    admin.execute(
+        statement("update {table} set revision = 77, transition_from = 'nowhere', {note} = 'a change'", shape)
+    )
+    row = admin.execute(statement("select revision, transition_from from {table}", shape)).fetchone()
     assert row == (1, None)
 
 
@@ -137,7 +139,7 @@ def test_on_conflict_merge_and_copy_are_logged(shape: Shape, admin: Admin) -> No
     )
 
 
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.machine.moved], ids=str)
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.machine.transition_if], ids=str)
 def test_progress_is_logged_as_a_transition_to_the_same_state(shape: Shape, admin: Admin) -> None:
     bring_to_state(admin, shape, shape.held)
     admin.execute(statement("update {table} set progress = 50", shape))

@@ -103,14 +103,14 @@ def raised(error: BaseException) -> BaseException:
 
 def test_a_line_starts_with_its_four_keys_followed_by_bound_fields() -> None:
     before = datetime.now(UTC)
-    line = capture_line(lambda log: log.bind(kind="mail").info("claimed", rows=20))
-    assert list(line) == ["ts", "level", "event", "logger", "kind", "rows"]
+    line = capture_line(lambda log: log.bind(work_type="mail").info("claimed", rows=20))
+    assert list(line) == ["ts", "level", "event", "logger", "work_type", "rows"]
     assert line | {"ts": ""} == {
         "ts": "",
         "level": "info",
         "event": "claimed",
         "logger": "duly.example",
-        "kind": "mail",
+        "work_type": "mail",
         "rows": 20,
     }
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["ts"])
@@ -186,21 +186,21 @@ def log_current_exception(log: Log, error: BaseException) -> None:
     try:
         raise error
     except type(error):
-        log.exception("failed", kind="mail")
+        log.exception("failed", work_type="mail")
 
 
 def log_exception_instance(log: Log, error: BaseException) -> None:
-    log.error("failed", kind="mail", exc_info=raised(error))
+    log.error("failed", work_type="mail", exc_info=raised(error))
 
 
 def log_exception_tuple(log: Log, error: BaseException) -> None:
-    log.error("failed", kind="mail", exc_info=(type(error), raised(error), error.__traceback__))
+    log.error("failed", work_type="mail", exc_info=(type(error), raised(error), error.__traceback__))
 
 
 @pytest.mark.parametrize("write_logs", [log_current_exception, log_exception_instance, log_exception_tuple])
 def test_an_exception_is_logged_with_type_message_and_trace(write_logs: Callable[[Log, BaseException], None]) -> None:
     line = capture_line(lambda log: write_logs(log, ValueError("no good")))
-    assert list(line) == ["ts", "level", "event", "logger", "error", "trace", "kind"]
+    assert list(line) == ["ts", "level", "event", "logger", "error", "trace", "work_type"]
     assert line["error"] == {"type": "ValueError", "message": "no good"}
     assert line["trace"].startswith("Traceback (most recent call last):\n")
     assert line["trace"].endswith("\nValueError: no good")
@@ -469,7 +469,7 @@ HUGE: dict[str, Callable[[], object]] = {
 @pytest.mark.parametrize("kind", HUGE)
 def test_huge_values_are_truncated(kind: str, form: Form) -> None:
     value = HUGE[kind]()
-    text = capture(lambda log: log.info("logged", value=value, kind="mail"), form)
+    text = capture(lambda log: log.info("logged", value=value, work_type="mail"), form)
     assert "log.render_failed" not in text
     assert len(text.encode()) <= MAX_LINE_LENGTH
     assert "logged" in text
@@ -477,9 +477,9 @@ def test_huge_values_are_truncated(kind: str, form: Form) -> None:
 
 def test_a_huge_value_leaves_room_for_the_other_fields() -> None:
     error = raised(ValueError("m" * 50_000))
-    line = capture_line(lambda log: log.bind(kind="mail").error("e" * 9_000, value="v" * 50_000, exc_info=error))
+    line = capture_line(lambda log: log.bind(work_type="mail").error("e" * 9_000, value="v" * 50_000, exc_info=error))
     assert line["error"]["type"] == "ValueError"
-    assert line["kind"] == "mail"
+    assert line["work_type"] == "mail"
     assert all(len(text) > 1_000 for text in (line["event"], line["value"], line["error"]["message"], line["trace"]))
 
 
@@ -543,7 +543,7 @@ def test_lines_of_several_threads_do_not_mix() -> None:
 def test_a_line_below_the_level_costs_less_than_a_microsecond() -> None:
     calls = 100_000
     configure_logs(settings(level="info"), io.StringIO())
-    call, names = "log.debug('logged', kind='mail', rows=1)", {"log": log}
+    call, names = "log.debug('logged', work_type='mail', rows=1)", {"log": log}
     seconds = min(timeit.repeat(call, timer=time.thread_time, globals=names, number=calls))
     assert seconds / calls < 1e-6  # measured: 0.15 µs
 
@@ -700,8 +700,10 @@ def test_log_lines_in_the_docs_match_the_real_output() -> None:
     examples = re.findall(r"```(?:json|text)\n(.*?)```", page, re.DOTALL)
 
     def write_logs(log: Log) -> None:
-        log.info("claimed", kind="mail", rows=20, dsn="postgresql://user:pw@host/db")
-        log.warning("the database did not answer", kind="mail", error=OSError("postgresql://user:pw@host/db is gone"))
+        log.info("claimed", work_type="mail", rows=20, dsn="postgresql://user:pw@host/db")
+        log.warning(
+            "the database did not answer", work_type="mail", error=OSError("postgresql://user:pw@host/db is gone")
+        )
         logging.getLogger("psycopg.pool").warning("rejected: %d waiting", 7)
 
     def without_time(text: str) -> str:

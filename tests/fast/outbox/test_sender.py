@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 from duly.assembly import build_channels, build_works
 from duly.db.migrations import Names
 from duly.db.pool import open_pool
-from duly.errors import IllegalMove, InvalidArgument, NotFound
+from duly.errors import IllegalTransition, InvalidArgument, NotFound
 from duly.launcher import ROOT
 from duly.lease.operations import Lease
 from duly.outbox import repository, service
@@ -421,9 +421,9 @@ async def test_operator_can_resend_and_resolve_messages(messages: MessageActions
         assert (await service.resolve_message(api, UUID(lost), was_sent=True)).status == "sent"
         assert (await service.resolve_message(api, UUID(other), was_sent=False)).status == "failed"
         await messages.until(lambda: messages.columns("status") == ["sent", "sent", "failed"])
-        with pytest.raises(IllegalMove, match="only failed or uncertain messages can be resent"):
+        with pytest.raises(IllegalTransition, match="only failed or uncertain messages can be resent"):
             await service.resend_message(api, UUID(failed))
-        with pytest.raises(IllegalMove, match="only uncertain messages can be resolved"):
+        with pytest.raises(IllegalTransition, match="only uncertain messages can be resolved"):
             await service.resolve_message(api, UUID(failed), was_sent=True)
         with pytest.raises(NotFound):
             await service.resend_message(api, uuid4())

@@ -175,8 +175,8 @@ def misdrawn(machine: StateMachine, document: dict[str, Any]) -> Iterator[str]:
     ):
         if found != expected:
             yield f"{machine.name}: {part} is {found}, expected {expected}"
-    if machine.held and machine.owner and machine.held not in drawn["stays"]:
-        yield f"{machine.name}: {machine.held} is not among those that stay: {drawn['stays']}"
+    if machine.leased_state and machine.owner and machine.leased_state not in drawn["stays"]:
+        yield f"{machine.name}: {machine.leased_state} is not among those that stay: {drawn['stays']}"
 
 
 def test_document_contains_the_states_and_edges_of_each_state_machine(document: dict[str, Any]) -> None:

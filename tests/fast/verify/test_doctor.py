@@ -745,7 +745,7 @@ def test_heartbeat_interval_too_long_for_the_lease_is_bad(database: str) -> None
 
 
 WORKER = """
-insert into duly.workers (id, worker_id, host, pid, version, kinds, slots)
+insert into duly.workers (id, worker_id, host, pid, version, work_types, slots)
 values (gen_random_uuid(), 'worker-1', 'alpha', 7, '0', '{outbox}', '{"outbox": 50}')
 """
 

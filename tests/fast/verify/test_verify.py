@@ -175,10 +175,10 @@ def test_every_invariant_belongs_to_one_contract_or_to_all() -> None:
         assert {each.contract for each in select_invariants([contract])} == {None, contract}
 
 
-def test_an_invariant_about_missing_objects_is_reported_as_unasked(admin: Admin) -> None:
+def test_an_invariant_about_missing_objects_is_reported_as_unchecked(admin: Admin) -> None:
     admin.execute("drop schema schedule_ingest cascade")
     offences = check(admin, SCHEMAS)
-    assert {offence.kind for offence in offences} == {"unasked"}
+    assert {offence.kind for offence in offences} == {"unchecked"}
     of_ingest = {each.name for each in INVARIANTS if each.contract == "ingest"}
     of_the_log_alone = {"captures_follow_their_state_machine", "notifications_follow_their_state_machine"}
     assert {offence.invariant for offence in offences} == (of_ingest - of_the_log_alone) | {VERSIONS_HAVE_THEIR_HASH}

@@ -91,7 +91,7 @@ async def test_a_claim_and_a_settle_are_a_few_frames_from_the_loop(
     async with working(workers, works()[name]):
         assert await asyncio.to_thread(stacks.has_settled.wait, SECONDS)
     claim = deepest(stacks, "claim_up_to")
-    settle = deepest([stack for stack in stacks if "settle_rows" in stack], "settle_finished")
+    settle = deepest([stack for stack in stacks if "settle_rows" in stack], "settle_outcomes")
     assert len(claim) <= MAX_CLAIM_FRAMES, claim
     assert len(settle) <= MAX_SETTLE_FRAMES, settle
     for stack in (claim, settle):

@@ -28,7 +28,7 @@ class Worker:
         self.check_alive: Callable[[], bool] = lambda: True
         self.check_ready: Callable[[], bool] = lambda: True
         self.reason: str | None = None
-        self.fields: Mapping[str, object] = {"worker": "w1", "kinds": {"mail": {"running": 3}}}
+        self.fields: Mapping[str, object] = {"worker": "w1", "work_types": {"mail": {"running": 3}}}
 
     def is_alive(self) -> bool:
         return self.check_alive()
@@ -124,7 +124,11 @@ def test_readyz_reports_why_the_worker_is_not_ready(worker: Worker, address: str
 def test_healthz_and_readyz_report_ok_for_a_working_worker(path: str, address: str) -> None:
     status, headers, body = get(address, path)
     assert (status, headers["Content-Type"], headers["Server"]) == (200, "application/json", "duly")
-    assert list(json.loads(body).items()) == [("status", "ok"), ("worker", "w1"), ("kinds", {"mail": {"running": 3}})]
+    assert list(json.loads(body).items()) == [
+        ("status", "ok"),
+        ("worker", "w1"),
+        ("work_types", {"mail": {"running": 3}}),
+    ]
 
 
 def test_worker_that_is_not_ready_may_still_be_alive(worker: Worker, address: str) -> None:
@@ -138,7 +142,7 @@ def test_healthz_reports_a_stuck_worker_as_failing(worker: Worker, address: str)
     worker.check_alive = lambda: False
     status, _, body = get(address, "/healthz")
     assert status == 503
-    assert json.loads(body) == {"status": "failing", "worker": "w1", "kinds": {"mail": {"running": 3}}}
+    assert json.loads(body) == {"status": "failing", "worker": "w1", "work_types": {"mail": {"running": 3}}}
 
 
 def test_extra_health_fields_cannot_override_the_status(worker: Worker, address: str) -> None:

@@ -253,8 +253,8 @@ async def test_run_once_keeps_its_leases_after_slow_earlier_work(
 ) -> None:
     add_rows(admin, shape, "say late")
     worker = Worker([ConformanceWork(shape)], Settings(), dsn=workers)
-    worker.handlers.turned_at -= 60  # as after a minute of another work type's handlers
-    monkeypatch.setattr(worker.handlers, "request_turn", lambda: None)  # a busy machine, where ticks come late
+    worker.handlers.responded_at -= 60  # as after a minute of another work type's handlers
+    monkeypatch.setattr(worker.handlers, "ping", lambda: None)  # a busy machine, where ticks come late
     assert await worker.run(once=True) == 1
     assert notes(admin, shape) == ["late"]
 
@@ -274,7 +274,7 @@ async def test_one_cycle_with_a_slow_handler_does_not_count_as_an_outage(
 
 async def test_the_registry_lists_running_and_stopped_workers(shape: Shape, workers: str, admin: Admin) -> None:
     add_rows(admin, shape, "say hello")
-    query = "select worker_id, kinds, slots, stopped_at is null from duly.workers"
+    query = "select worker_id, work_types, slots, stopped_at is null from duly.workers"
     async with working(workers, shape) as worker:
         await until(admin, lambda: all_ended(admin, shape))
         here = admin.execute(query).fetchall()

@@ -37,7 +37,7 @@ def test_jobs_commands_enqueue_explain_in_local_time_and_refuse_a_wrong_retry(cl
     assert re.fullmatch(
         r"It is due since .* JST \(.*\), and no worker is alive; start one: duly worker\.\n", explained.stdout
     )
-    refused = run("retry", created["id"])
+    refused = run("redrive", created["id"])
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "it is no dead letter" in refused.stderr
     as_json = run("show", str(uuid4()), "--json")

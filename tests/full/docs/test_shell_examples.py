@@ -32,7 +32,7 @@ BEFORE = {
 # Commands that are refused here, and with which words: there is nothing yet for them to do.
 REFUSED = {
     "duly jobs enqueue thumbnail --payload '{\"sizes\": [1, NaN]}'": "is not a finite number",
-    "duly jobs retry 019a8b8e": "is canceled and cannot be put back in the queue",
+    "duly jobs redrive 019a8b8e": "is canceled and cannot be put back in the queue",
 }
 # Answers over HTTP that are refusals, block by block: what the page wants to show.
 PROBLEMS = {
@@ -45,7 +45,7 @@ NOT_COMPARED = {
     "./duly ingest diff 2026-02-10 1 2 --user 42": "the page changes two things",
     "duly jobs timeline 019a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77": "the page's job has been performed",
     "duly jobs explain 019a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77": "the page has two workers",
-    "duly jobs redrive --type thumbnail --code TIMEOUT --finished-from 2030-01-31": "the page has 1204 dead letters",
+    "duly jobs redrive-many --type thumbnail --code TIMEOUT --finished-from 2030-01-31": "the page has 1204",
     "./duly users create anna": "the page leaves it out",
 }
 

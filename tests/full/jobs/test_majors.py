@@ -16,7 +16,7 @@ from duly.jobs.model import DeadLetterFilter, JobRequest, JobStatus, TypeInQueue
 from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, Admin, JobActions
 
 PARAMETER = re.compile(r"%\((\w+)\)[sb]")
-SETTLING = ("settle_done", "requeue", "mark_failed", "retry_or_dead_letter", "mark_expired")
+SETTLING = ("settle_done", "release", "mark_failed", "retry_or_dead_letter", "mark_expired")
 VALUES = {
     "owners": "array_fill('worker-1/token'::text, array[500])",
     "results": "array_fill(null::jsonb, array[500])",
@@ -68,7 +68,7 @@ async def live(jobs: JobActions) -> None:
     assert await jobs.sweep() == 2
     jobs.advance_clock(3600)
     await limits.set_concurrency(worker, "work", None)
-    assert await jobs.steer(repository.requeue_dead_letters, DeadLetterFilter(ORG), "anna") == [first[2].key]
+    assert await jobs.steer(repository.redrive_many, DeadLetterFilter(ORG), "anna") == [first[2].key]
     while leases := await jobs.claim(limit=7):
         await repository.settle_done(worker, leases, [None] * len(leases))
     assert sorted(jobs.columns("status")) == ["canceled"] + ["succeeded"] * 19

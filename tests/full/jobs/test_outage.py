@@ -97,13 +97,13 @@ async def test_a_worker_without_its_database_is_not_ready_and_logs_it_once(
                 status, body = get_ready(worker)
                 assert status == 503
                 assert "the database has not answered for" in body["reason"]
-                assert body["kinds"]["ledger"]["running"] == 0
+                assert body["work_types"]["ledger"]["running"] == 0
                 await jobs.until(lambda: time.monotonic() - began > 2 * READY_SECONDS)
                 assert not worker.control.is_ready()
                 if outage_kind == "refused":
                     assert "not currently accepting connections" in get_ready(worker)[1]["reason"]
             await jobs.until(worker.control.is_ready)
-            assert worker.control.describe()["kinds"] == {"ledger": {"running": 0, "slots": TUNING.slots}}
+            assert worker.control.describe()["work_types"] == {"ledger": {"running": 0, "slots": TUNING.slots}}
         lost, back, *rest = outage_lines(lines)[before:]
     assert (lost["event"], lost["level"]) == ("database.unavailable", "warning")
     assert (back["event"], back["level"]) == ("database.available", "info")
@@ -147,7 +147,7 @@ async def test_busy_counts_running_jobs_and_not_a_claim_in_progress(jobs: JobAct
             (cycle,) = worker.control.work_loops
             await jobs.until(lambda: bool(gate.execute(CLAIM_WAITS).fetchall()))
             assert cycle.held.slots.used > 1
-            assert worker.control.describe()["kinds"] == {"ledger": {"running": 1, "slots": TUNING.slots}}
+            assert worker.control.describe()["work_types"] == {"ledger": {"running": 1, "slots": TUNING.slots}}
             last_tick_at = worker.control.ticked_at
             await jobs.until(lambda: worker.control.ticked_at > last_tick_at + 2 * TICK_SECONDS)
             assert b'duly_running{work_type="ledger"} 1.0' in worker.metrics.render()

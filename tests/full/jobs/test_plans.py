@@ -102,7 +102,7 @@ async def test_worker_statements_read_linearly_in_the_batch_on_a_table_analysed_
     await watched.run("renew", lambda it: renew_leases(it, leases, lease_seconds=LEASE))
     assert len(await watched.run("done", lambda it: repository.settle_done(it, leases, nothing))) == BATCH
     leases = await enqueue_and_claim(jobs, watched)
-    await watched.run("requeue", lambda it: repository.snooze(it, leases, [3600.0] * BATCH))
+    await watched.run("release", lambda it: repository.snooze(it, leases, [3600.0] * BATCH))
     leases = await enqueue_and_claim(jobs, watched)
     await watched.run("mark_failed", lambda it: repository.settle_failed(it, leases, codes, texts))
     leases = await enqueue_and_claim(jobs, watched)

@@ -377,21 +377,21 @@ class Story(RuleBasedStateMachine):
 
     @precondition(lambda self: bool(self.model.dead()) or (self.model.jobs and self.is_seldom()))
     @rule(index=which)
-    def retry(self, index: int) -> None:
-        """Retry a job: only a dead letter is requeued."""
+    def redrive_one(self, index: int) -> None:
+        """Redrive a job: only a dead letter is put back in the queue."""
         job = self.some_job(index, JobStatus.DEAD_LETTER)
         expected = [job] if job in self.model.dead() else []
-        assert self.as_user(lambda c: repository.requeue_dead_letter(c, self.org, job.id, "anna")) == bool(expected)
+        assert self.as_user(lambda c: repository.redrive(c, self.org, job.id, "anna")) == bool(expected)
         self.model.redrive(expected)
 
     @precondition(lambda self: bool(self.model.dead()) or self.is_seldom())
     @rule(job_type=st.none() | which, limit=st.integers(1, 3))
-    def redrive(self, job_type: int | None, limit: int) -> None:
+    def redrive_many(self, job_type: int | None, limit: int) -> None:
         """Redrive the oldest dead letters of one type, or of any."""
         queue, type_ = (None, None) if job_type is None else JOB_TYPES[job_type % len(JOB_TYPES)]
         matching = [job for job in self.model.dead() if job_type is None or job.job_type == (queue, type_)]
         filter_ = DeadLetterFilter(self.org, type=type_, queue=queue)
-        answer = self.as_user(lambda c: repository.requeue_dead_letters(c, filter_, "anna", limit))
+        answer = self.as_user(lambda c: repository.redrive_many(c, filter_, "anna", limit))
         assert set(answer) == {job.id for job in matching[:limit]}
         self.model.redrive(matching[:limit])
 

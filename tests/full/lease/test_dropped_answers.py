@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from duly.db.pool import connect
-from duly.lease.heartbeat import Heartbeat, RenewedLease
+from duly.lease.heartbeat import Heartbeat, WatchedLease
 from duly.lease.operations import Lease
 from tests.fast.lease.test_dropped_answers import SECONDS, Admin, proxy
 from tests.fast.lease.test_heartbeat import beats
@@ -52,15 +52,15 @@ async def running(heartbeat: Heartbeat) -> AsyncGenerator[None, None]:
         await task
 
 
-async def work_until_cut_off(heartbeat: Heartbeat, lease: Lease, proxy: Proxy) -> tuple[RenewedLease, float]:
-    """Renew a lease until the heartbeat gives it up because its connection fell silent; returns when that was."""
+async def work_until_cut_off(heartbeat: Heartbeat, lease: Lease, proxy: Proxy) -> tuple[WatchedLease, float]:
+    """Renew a lease until the heartbeat counts it as lost because its connection fell silent; returns when that was."""
     stopped = asyncio.Event()
-    held = heartbeat.add(lease, on_lost=stopped.set)
+    watched = heartbeat.watch(lease, on_lost=stopped.set)
     await beats(heartbeat, 1)
     proxy.freeze()
     async with asyncio.timeout(SECONDS):
         await stopped.wait()
-    heartbeat.remove(held)
-    assert held.lost
-    assert "did not confirm" in held.lost
-    return held, time.monotonic()
+    heartbeat.unwatch(watched)
+    assert watched.lost_reason
+    assert "did not confirm" in watched.lost_reason
+    return watched, time.monotonic()

@@ -5,7 +5,7 @@ import itertools
 import psycopg
 import pytest
 
-from duly.lease.state_machine import ILLEGAL_MOVE
+from duly.lease.state_machine import ILLEGAL_TRANSITION
 from tests.fast.lease.test_state_machine import Admin, bring_to_state, move, statement
 from tests.support.conformance.tables import Shape
 
@@ -22,4 +22,4 @@ def test_every_transition_is_allowed_or_refused_as_declared(shape: Shape, admin:
         else:
             with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as refusal:
                 move(admin, shape, after)
-            assert refusal.value.sqlstate == ILLEGAL_MOVE
+            assert refusal.value.sqlstate == ILLEGAL_TRANSITION

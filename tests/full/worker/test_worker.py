@@ -12,7 +12,7 @@ import pytest
 from psycopg import sql
 
 from duly.db.migrations import Names
-from duly.lease.work import Finished
+from duly.lease.work import LeaseOutcome
 from duly.worker.control import Control
 from duly.worker.handlers import Handlers
 from tests.fast.worker.test_worker import (
@@ -190,7 +190,7 @@ async def test_a_handler_that_runs_for_twice_its_lease_keeps_the_lease(
 async def test_no_row_is_claimed_while_the_event_loop_of_handlers_is_blocked(
     workers: str, admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Handlers.is_turning, "__defaults__", (1.0,))
+    monkeypatch.setattr(Handlers.is_responsive, "__defaults__", (1.0,))
     monkeypatch.setattr("duly.worker.control.WEDGED_SECONDS", 2.0)
     GATE.clear()
     AT_THE_GATE.clear()
@@ -199,7 +199,7 @@ async def test_no_row_is_claimed_while_the_event_loop_of_handlers_is_blocked(
 
     def watch(health: Control) -> None:
         assert AT_THE_GATE.wait(SECONDS), "the loop stands still from here on, and not before"
-        wait_until(admin, lambda: not health.handlers.is_turning())
+        wait_until(admin, lambda: not health.handlers.is_responsive())
         wait_until(
             admin, lambda: not any(each.held.slots.claims_in_progress for each in health.work_loops)
         )  # begun before it stood still
@@ -270,7 +270,7 @@ class Hesitant(ConformanceWork):
         self.admin = admin
         self.attempts: list[str] = []  # the owners of the outcomes, in the order of attempts
 
-    async def settle(self, connection: Any, finished: Sequence[Finished]) -> frozenset[Any]:
+    async def settle(self, connection: Any, finished: Sequence[LeaseOutcome]) -> frozenset[Any]:
         """Settle the outcome of the second claim at its third attempt."""
         owners = [lease.owner for lease, _ in finished]
         if not self.attempts:

@@ -59,9 +59,9 @@ class SlowSchedules(ScheduleWork):
         super().__init__(tuning)
         self.seconds = seconds
 
-    def call(self, lease: Lease, stop_signal: StopSignal) -> Call:
+    def build_call(self, lease: Lease, stop_signal: StopSignal) -> Call:
         """The same plan, later."""
-        call = super().call(lease, stop_signal)
+        call = super().build_call(lease, stop_signal)
 
         async def plan_later(*arguments: Any) -> object:
             await pause(self.seconds)

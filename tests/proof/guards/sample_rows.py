@@ -18,7 +18,7 @@ insert into "user".apprise_addresses (user_id, url)
 select id, 'json://example.org/hook' from "user".users where uid = 'anna';
 insert into duly.api_keys (name, prefix, secret_sha256, scopes, org_id)
 values ('a key', 'duly_aaaaaaaaaaaa', sha256('key'), '{jobs}', '00000000-0000-0000-0000-00000000000a');
-insert into duly.workers (id, worker_id, host, pid, version, kinds, slots)
+insert into duly.workers (id, worker_id, host, pid, version, work_types, slots)
 values (gen_random_uuid(), 'worker-1', 'here', 1, '1', '{}', '{}');
 
 select ledger.enqueue('00000000-0000-0000-0000-00000000000a', 'work', key => 'once');

@@ -245,7 +245,7 @@ async def test_find_settled_ignores_rows_settled_by_another_owner(
     assert await find_settled(worker, [new]) == {new.key}
 
 
-@guards(*in_lease_files("owner", "release"), "owner of requeue in jobs/lease.sql")
+@guards(*in_lease_files("owner", "release"))
 @on_every(CLAIMABLE_TABLES)
 async def test_release_with_a_lost_lease_changes_nothing(
     held: ClaimableTable, admin: Admin, worker: Connection
@@ -383,15 +383,15 @@ async def test_sweep_of_jobs_skips_a_locked_job(jobs: JobActions) -> None:
         assert await jobs.sweep() == 1
 
 
-@guards("skip locked of ledger.redrive in jobs/functions.sql")
+@guards("skip locked of ledger.redrive_many in jobs/functions.sql")
 async def test_redrive_skips_a_locked_dead_letter(jobs: JobActions) -> None:
     jobs.enqueue(rows=2, max_attempts=1)
     await jobs.fail(*await jobs.claim(limit=2))
     with row_lock(jobs.admin, "ledger.job"):
-        assert len(await jobs.steer(job_store.requeue_dead_letters, DeadLetterFilter(ORG), "anna")) == 1
+        assert len(await jobs.steer(job_store.redrive_many, DeadLetterFilter(ORG), "anna")) == 1
 
 
-@guards("skip locked of ledger.retain in jobs/functions.sql")
+@guards("skip locked of ledger.purge in jobs/functions.sql")
 async def test_retention_of_jobs_skips_a_locked_job(jobs: JobActions) -> None:
     jobs.enqueue(rows=2)
     await job_store.settle_done(jobs.worker, await jobs.claim(limit=2), [None, None])
@@ -461,13 +461,13 @@ async def test_fail_unconfigured_skips_a_locked_message(admin: Admin, worker: Co
         assert await message_store.fail_unconfigured(worker, OUTBOX, NOT_CONFIGURED, days=7) == 1
 
 
-@guards("skip locked of duly.retain in outbox/functions.sql")
+@guards("skip locked of duly.purge_messages in outbox/functions.sql")
 async def test_retention_of_messages_skips_a_locked_message(admin: Admin, worker: Connection) -> None:
     admin.execute(CLAIMABLE_TABLES["message"].insert_statement)
     admin.execute("update duly.outbox set status = 'failed', last_error = 'withdrawn'")
     move_clock(admin, 31 * DAY)
     with row_lock(admin, "duly.outbox"):
-        assert await message_store.retain(worker, 30) == 1
+        assert await message_store.purge(worker, 30) == 1
 
 
 # Posts ----------------------------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ ours as (
         from conformance.parcel as t
         where t.id = given.key and t.carrier = given.owner and t.status = 'CARRIED'
         for no key update
-    ) as held
+    ) as locked
 ),
 settled as (
     update conformance.parcel as t
@@ -154,7 +154,7 @@ with given as (
     select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),
 ours as (
-    select held.id
+    select locked.id
     from given
     cross join lateral (
         select t.id
@@ -162,7 +162,7 @@ ours as (
         where t.id = given.key and t.carrier = given.owner and t.status = 'CARRIED'
             and not (carried_until < duly.clock())
         for no key update
-    ) as held
+    ) as locked
 )
 update conformance.parcel as t
 set starts = greatest(t.starts - 1, 0), carried_until = duly.clock() - interval '1 millisecond'

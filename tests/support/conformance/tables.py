@@ -14,10 +14,11 @@ from duly.db.rows import Connection
 from duly.jobs import JOB, JOB_MACHINE, repository
 from duly.jobs.model import TypeInQueue
 from duly.lease.operations import Lease, LeaseTable, claim_rows, release_rows, settle_rows, sweep_rows
-from duly.lease.state_machine import StateMachine, render_state_machine
+from duly.lease.state_machine import StateMachine
 from duly.outbox import OUTBOX, OUTBOX_MACHINE
 from duly.outbox.repository import claim_messages, sweep_messages
 from duly.outbox.states import NOTIFICATION_MACHINE, MessageTable, notification_table
+from tools.render_guards import render_state_machine
 
 MANY_STARTS = 1000
 LEASE = 60.0
@@ -66,8 +67,8 @@ class Shape:
     @property
     def held(self) -> str:
         """The state of a row that has an owner."""
-        assert self.machine.held
-        return self.machine.held
+        assert self.machine.leased_state
+        return self.machine.leased_state
 
     @property
     def owner(self) -> str:
@@ -112,7 +113,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class JobShape(Shape):
-    """Jobs: a claim names types in queues, a release and a sweep requeue them; their results are the notes."""
+    """Jobs: a claim names types in queues, a release and a sweep queue them again; their results are the notes."""
 
     async def claim(self, connection: Connection, worker_id: str, *, lease_seconds: float, limit: int) -> list[Lease]:
         """Claim due jobs."""
@@ -120,7 +121,7 @@ class JobShape(Shape):
         return await repository.claim_jobs(connection, worker_id, types, lease_seconds=lease_seconds, limit=limit)
 
     async def sweep(self, connection: Connection, limit: int = 100) -> list[Any]:
-        """Fail jobs whose leases have expired, and requeue them."""
+        """Fail jobs whose leases have expired, and put them back in the queue."""
         async with connection.transaction():
             return [row["key"] for row in await repository.sweep_jobs(connection, limit=limit)]
 
@@ -175,7 +176,7 @@ PARCEL = Shape(
         state="status",
         initial=("WAITING",),
         edges={"WAITING": ("CARRIED",), "CARRIED": ("DELIVERED", "WAITING")},
-        held="CARRIED",
+        leased_state="CARRIED",
         owner="carrier",
         actor="coalesce(settled_by, carrier)",
     ),
@@ -193,9 +194,9 @@ VISIT = Shape(
         state="state",
         initial=("pending",),
         edges={"pending": ("processing",), "processing": ("done", "failed")},
-        held="processing",
+        leased_state="processing",
         owner="locked_by",
-        moved="new.progress is distinct from old.progress",
+        transition_if="new.progress is distinct from old.progress",
         detail="jsonb_build_object('progress', progress)",
     ),
     end="done",
@@ -263,7 +264,7 @@ JOBS = JobShape(
 )
 POSTS = Shape(  # documents of the first version, which may be due at any time
     table=POST,
-    machine=replace(POST_MACHINE, held="PROCESSING", owner="lease_owner"),
+    machine=replace(POST_MACHINE, leased_state="PROCESSING", owner="lease_owner"),
     end="RELEASED",
     settling="settle_released",
     nulls=("ai",),
@@ -281,7 +282,7 @@ PLANS = Shape(
         state="state",
         initial=("waiting",),
         edges={"waiting": ("planning",), "planning": ("waiting", "stuck")},
-        held="planning",
+        leased_state="planning",
         owner="lease_owner",
     ),
     end="stuck",
@@ -331,7 +332,7 @@ create table conformance.parcel (
     cancel_requested_at timestamptz,
     note text check (note <> 'poison'),
     revision bigint not null default 0,
-    moved_from text
+    transition_from text
 ) with (fillfactor = 45);
 create index parcel_due on conformance.parcel (due_at, id) where status = 'WAITING';
 create index parcel_carried on conformance.parcel (id) where status = 'CARRIED';
@@ -350,7 +351,7 @@ create table conformance.visit (
     error text,
     note text check (note <> 'poison'),
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     constraint ck_visit__error check ((state = 'failed') = (error is not null))
 ) with (fillfactor = 45);
 create index visit_due on conformance.visit (created_at, number) where state = 'pending';

@@ -153,7 +153,7 @@ ours as (
         from conformance.visit as t
         where t.number = given.key and t.locked_by = given.owner and t.state = 'processing'
         for no key update
-    ) as held
+    ) as locked
 ),
 settled as (
     update conformance.visit as t
@@ -187,7 +187,7 @@ with given as (
     select g.key, g.owner from unnest(%(keys)s::bigint[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),
 ours as (
-    select held.number
+    select locked.number
     from given
     cross join lateral (
         select t.number
@@ -195,7 +195,7 @@ ours as (
         where t.number = given.key and t.locked_by = given.owner and t.state = 'processing'
             and not (locked_at < duly.clock() - make_interval(secs => lease_seconds))
         for no key update
-    ) as held
+    ) as locked
 )
 update conformance.visit as t
 set

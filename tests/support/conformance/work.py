@@ -18,7 +18,7 @@ from typing import Any
 from duly.db.rows import Connection
 from duly.executors.call import Call, executor_for
 from duly.lease.operations import Lease
-from duly.lease.work import Finished, StopSignal, Tuning, Work
+from duly.lease.work import LeaseOutcome, StopSignal, Tuning, Work
 from duly.outcomes import Cancelled, Done, Failed, GiveUp
 from tests.support.conformance.tables import Shape
 from tests.support.processes import print_line
@@ -190,7 +190,7 @@ class ConformanceWork(Work):
         self.tuning = replace(TUNING, **tuning)
         self.notify_channel = f"conformance_{shape}"
 
-    def call(self, lease: Lease, stop_signal: StopSignal) -> Call:
+    def build_call(self, lease: Lease, stop_signal: StopSignal) -> Call:
         """Call the verb of the note with its arguments; `verb@seconds` sets a time limit."""
         verb, *arguments = lease.row["note"].split()
         verb, _, limit = verb.partition("@")
@@ -211,7 +211,7 @@ class ConformanceWork(Work):
             IN_WORKER[verb], (lease, stop_signal, *arguments), executor_for(IN_WORKER[verb]), timeout_seconds=seconds
         )
 
-    async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
+    async def settle(self, connection: Connection, finished: Sequence[LeaseOutcome]) -> frozenset[Any]:
         """Settle every row into its end state, with the outcome in its note."""
         leases = [lease for lease, _ in finished]
         notes = [format_outcome(outcome) for _, outcome in finished]

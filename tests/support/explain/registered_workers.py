@@ -17,7 +17,7 @@ TABLES = (
     *("schedule_ingest.capture_session", "schedule_ingest.schedule_version", "expense.expenses"),
 )
 ADD = (
-    "insert into duly.workers (id, worker_id, host, pid, version, kinds, slots, seen_at, stopping_at, stopped_at)"
+    "insert into duly.workers (id, worker_id, host, pid, version, work_types, slots, seen_at, stopping_at, stopped_at)"
     " values (gen_random_uuid(), %s, 'h', 1, '1', %s, %s, duly.clock() - make_interval(secs => %s),"
     " case when %s then duly.clock() end, case when %s then duly.clock() end)"
 )

@@ -91,7 +91,7 @@ async def answer(schedules: ScheduleActions, run: int, action: str) -> None:
 
 
 async def move_messages(random: Random, schedules: ScheduleActions) -> None:
-    """Send some messages, claim some, requeue some."""
+    """Send some messages, claim some, release some."""
     held = await claim_messages(
         schedules.worker,
         OUTBOX,

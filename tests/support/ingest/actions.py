@@ -12,7 +12,7 @@ from duly.apps.ingest.work import CaptureOptions, CaptureWork
 from duly.canonical_json import Json
 from duly.launcher import ROOT
 from duly.lease.operations import Lease
-from duly.lease.work import Finished, Tuning
+from duly.lease.work import LeaseOutcome, Tuning
 from duly.outcomes import failure_from_exception
 from tests.support.actions import Actions, Admin, Connection
 
@@ -65,7 +65,7 @@ class CaptureActions(Actions):
     async def finish(self, leases: Sequence[Lease], work: CaptureWork | None = None) -> frozenset[UUID]:
         """Read these sessions and settle them, in one transaction."""
         capture_work = work or self.work()
-        finished = [Finished(lease, await read_session(capture_work, lease)) for lease in leases]
+        finished = [LeaseOutcome(lease, await read_session(capture_work, lease)) for lease in leases]
         async with self.worker.transaction():
             return await capture_work.settle(self.worker, finished)
 

@@ -7,7 +7,7 @@ from duly.apps.scheduler import service
 from duly.apps.scheduler.model import Action, Answer, ExpenseTemplate, NewSchedule, Receipt, Schedule
 from duly.apps.scheduler.work import ScheduleWork, remind
 from duly.db.pool import Pool
-from duly.lease.work import Finished, StopSignal, Tuning
+from duly.lease.work import LeaseOutcome, StopSignal, Tuning
 from duly.outcomes import Creation, Failed, failure_from_exception
 from tests.support.actions import Actions, Admin, Connection
 
@@ -50,15 +50,15 @@ class ScheduleActions(Actions):
         """Plan until nothing is due; return how many plans there were."""
         total = 0
         while leases := await self.work.claim(self.worker, "planner", 100):
-            finished: list[Finished] = []
+            finished: list[LeaseOutcome] = []
             for lease in leases:
-                call = self.work.call(lease, StopSignal())
+                call = self.work.build_call(lease, StopSignal())
                 try:
                     outcome: object = await call.function(*call.arguments)
                 except Exception as error:
                     outcome = failure_from_exception(error)
                     assert isinstance(outcome, Failed)
-                finished.append(Finished(lease, outcome))
+                finished.append(LeaseOutcome(lease, outcome))
             async with self.worker.transaction():
                 settled = await self.work.settle(self.worker, finished)
             assert settled == {lease.key for lease in leases}

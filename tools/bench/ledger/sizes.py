@@ -14,7 +14,7 @@ class Sizes:
 
     jobs: int = 20_000  # drained, or enqueued in batches
     few_jobs: int = 2_000  # instead, where a system is slow
-    path_jobs: int = 5_000  # that fail, are retried, handed back, cancelled or report progress
+    path_jobs: int = 5_000  # that fail, are retried, released, cancelled or report progress
     singles: int = 2_000  # enqueued one by one, by each number of clients; four times as many by sixteen
     pickups: int = 2_000  # enqueued one by one for an idle worker
     least_gap_ms: float = 5.0  # between two of these

@@ -53,7 +53,7 @@ locks as (
 )
 insert into posts.posts (
     id, author_id, status, release_time, created_at, updated_at, daily_key, version, request_id, process_attempts, ai,
-    caption, image_url, released_at, settled_by, revision, moved_from
+    caption, image_url, released_at, settled_by, revision, transition_from
 )
 select
     id, author, 'RELEASED', made_at + interval '6 hours', made_at, made_at + interval '6 hours 1 second',

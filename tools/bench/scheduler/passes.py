@@ -10,7 +10,7 @@ from psycopg import AsyncConnection
 
 from duly.apps.scheduler.work import ScheduleWork, remind
 from duly.db.pool import connect
-from duly.lease.work import Finished, StopSignal, Tuning
+from duly.lease.work import LeaseOutcome, StopSignal, Tuning
 from tools.bench.report import Figures
 from tools.bench.scheduler import store
 from tools.bench.scheduler.server import SchedulerServer, worker_dsn
@@ -53,7 +53,8 @@ async def plan_all(connection: AsyncConnection[object]) -> None:
         if not leases:
             return
         finished = [
-            Finished(lease, await work.plan_runs(work.call(lease, StopSignal()).arguments[0])) for lease in leases
+            LeaseOutcome(lease, await work.plan_runs(work.build_call(lease, StopSignal()).arguments[0]))
+            for lease in leases
         ]
         async with connection.transaction():
             await work.settle(connection, finished)

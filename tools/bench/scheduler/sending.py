@@ -7,7 +7,7 @@ import psycopg
 import uvloop
 
 from duly.db.pool import open_pool
-from duly.lease.work import Finished, StopSignal, Tuning
+from duly.lease.work import LeaseOutcome, StopSignal, Tuning
 from duly.outbox.channel import OutboundMessage, UncertainPolicy
 from duly.outbox.sender import SendWork
 from duly.outbox.states import OUTBOX
@@ -68,8 +68,8 @@ async def ours(dsn: str) -> float:
                 leases = await work.claim(connection, "bench", BATCH)
             if not leases:
                 return time.monotonic() - began
-            calls = [work.call(lease, StopSignal()) for lease in leases]
+            calls = [work.build_call(lease, StopSignal()) for lease in leases]
             outcomes = await asyncio.gather(*(call.function(*call.arguments) for call in calls))
-            finished = [Finished(lease, outcome) for lease, outcome in zip(leases, outcomes, strict=True)]
+            finished = [LeaseOutcome(lease, outcome) for lease, outcome in zip(leases, outcomes, strict=True)]
             async with pool.transaction() as connection:
                 await work.settle(connection, finished)

@@ -4,7 +4,7 @@
 -- One statement, so that all parts of the answer are from one snapshot. A worker is alive when it was seen recently and
 -- is neither stopping nor stopped. Locks are probed as a claim does, with skip locked.
 with present as materialized (
-    select w.worker_id, w.kinds, w.stopping_at, coalesce((w.slots ->> 'ingest')::bigint, 0) as slots
+    select w.worker_id, w.work_types, w.stopping_at, coalesce((w.slots ->> 'ingest')::bigint, 0) as slots
     from duly.workers as w
     where w.stopped_at is null and abs(extract(epoch from duly.now() - w.seen_at)) <= %(alive_seconds)s
 ),
@@ -17,7 +17,7 @@ alive as (
             and substring(h.locked_by from '^(.+)/[A-Za-z0-9_-]{22}$') = w.worker_id
     ) as held
     from present as w
-    where w.stopping_at is null and 'ingest' = any (w.kinds)
+    where w.stopping_at is null and 'ingest' = any (w.work_types)
     group by w.worker_id
 )
 select
@@ -34,7 +34,7 @@ select
     array(
         select distinct w.worker_id
         from present as w
-        where w.stopping_at is not null and 'ingest' = any (w.kinds)
+        where w.stopping_at is not null and 'ingest' = any (w.work_types)
         order by w.worker_id
     ) as stopping,
     (select coalesce(sum(a.slots), 0)::bigint from alive as a) as slots,

@@ -11,9 +11,9 @@ begin
             raise exception '% cannot begin as %', 'capture', new."state" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the key of % % cannot change', 'capture', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'capture', old."id" using errcode = 'DU001';
     elsif (
         new."user_id", new."created_at", new."given_at", new."payload"
     ) is distinct from (
@@ -27,7 +27,7 @@ begin
             or (new.closed_at is distinct from old.closed_at)
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."state" is distinct from old."state" and not (case old."state"::text
         when 'pending' then new."state"::text = any (array['processing', 'failed'])
         when 'processing' then new."state"::text = any (array['done', 'failed'])
@@ -37,7 +37,7 @@ begin
             old."state", new."state" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."state"::text;
+        new.transition_from := old."state"::text;
         if old.closed_at is not null and new.closed_at is distinct from old.closed_at then
             raise exception 'capture % was closed at % and stays so', old.id, old.closed_at
                 using errcode = 'DU001';
@@ -92,24 +92,22 @@ create or replace function {ingest}."capture_session_timeline"() returns trigger
 begin
     insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'capture', "id"::text, revision, duly.clock(), moved_from, "state"::text, case
+        'capture', "id"::text, revision, duly.clock(), transition_from, "state"::text, case
             when state = 'processing' then locked_by when state in ('done', 'failed') then settled_by end,
             jsonb_strip_nulls(jsonb_build_object('closedAt', case when state = 'pending' then closed_at end, 'starts',
             nullif(starts, 0), 'error', error, 'result', result))
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create or replace trigger "capture_session_timeline_insert"
-    after insert on {ingest}."capture_session"
-    referencing new table as moved
+create or replace trigger "capture_session_timeline_insert" after insert on {ingest}."capture_session"
+    referencing new table as new_rows
     for each statement execute function {ingest}."capture_session_timeline"();
 
-create or replace trigger "capture_session_timeline_update"
-    after update on {ingest}."capture_session"
-    referencing new table as moved
+create or replace trigger "capture_session_timeline_update" after update on {ingest}."capture_session"
+    referencing new table as new_rows
     for each statement execute function {ingest}."capture_session_timeline"();
 
 create or replace function {ingest}."schedule_notification_guard"() returns trigger
@@ -123,9 +121,9 @@ begin
             raise exception '% cannot begin as %', 'notification', new."delivery" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."notification_id" is distinct from old."notification_id" then
-        raise exception 'the key of % % cannot change', 'notification', old."notification_id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'notification', old."notification_id" using errcode = 'DU001';
     elsif (
         new."user_id", new."schedule_date", new."source_session_id", new."notification_type", new."message",
             new."event_ids"
@@ -140,7 +138,7 @@ begin
         (old."delivery"::text = 'sending' and new."lease_owner" is distinct from old."lease_owner")
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."delivery" is distinct from old."delivery" and not (case old."delivery"::text
         when 'pending' then new."delivery"::text = any (array['sending', 'sent', 'failed'])
         when 'sending' then new."delivery"::text = any (array['sent', 'pending', 'failed', 'uncertain'])
@@ -152,7 +150,7 @@ begin
             old."delivery", new."delivery" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."delivery"::text;
+        new.transition_from := old."delivery"::text;
         new.status := case when new.delivery in ('sent', 'failed') then new.delivery else 'pending' end;
         if new.delivery <> 'sent' then
             new.sent_at := null;
@@ -197,22 +195,20 @@ create or replace function {ingest}."schedule_notification_timeline"() returns t
 begin
     insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'notification', "notification_id"::text, revision, duly.clock(), moved_from, "delivery"::text, case
-            when delivery = 'sending' then lease_owner when moved_from = 'sending' then settled_by end,
+        'notification', "notification_id"::text, revision, duly.clock(), transition_from, "delivery"::text, case
+            when delivery = 'sending' then lease_owner when transition_from = 'sending' then settled_by end,
             jsonb_strip_nulls(jsonb_build_object('starts', starts, 'called_at', called_at, 'error', case
             when delivery in ('pending', 'failed', 'uncertain') then last_error end))
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create or replace trigger "schedule_notification_timeline_insert"
-    after insert on {ingest}."schedule_notification"
-    referencing new table as moved
+create or replace trigger "schedule_notification_timeline_insert" after insert on {ingest}."schedule_notification"
+    referencing new table as new_rows
     for each statement execute function {ingest}."schedule_notification_timeline"();
 
-create or replace trigger "schedule_notification_timeline_update"
-    after update on {ingest}."schedule_notification"
-    referencing new table as moved
+create or replace trigger "schedule_notification_timeline_update" after update on {ingest}."schedule_notification"
+    referencing new table as new_rows
     for each statement execute function {ingest}."schedule_notification_timeline"();

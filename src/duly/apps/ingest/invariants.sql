@@ -297,7 +297,7 @@ from {ingest}.capture_session as s
 where s.revision > 0 and s.state::text = 'processing' and exists (
         select
         from duly.workers as w
-        where 'ingest' = any (w.kinds) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
+        where 'ingest' = any (w.work_types) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
             and w.seen_at > duly.now() - interval '1 minute'
     )
     and s.locked_at < duly.now() - interval '15 minutes' - make_interval(secs => coalesce(s.lease_seconds, 300))
@@ -436,7 +436,7 @@ from {ingest}.schedule_notification as n
 where n.delivery = 'sending' and n.lease_expires_at < duly.now() - interval '15 minutes' and exists (
     select
     from duly.workers as w
-    where 'notifications' = any (w.kinds) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
+    where 'notifications' = any (w.work_types) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
         and w.seen_at > duly.now() - interval '1 minute'
 )
 order by n.notification_id

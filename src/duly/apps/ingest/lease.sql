@@ -158,14 +158,14 @@ left join lateral (
 
 -- name: fence
 -- Locks those of these rows that are ours until the transaction ends, in the order of their keys.
-select held.id as key
+select locked.id as key
 from (select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key) as given
 cross join lateral (
     select t.id
     from {schema}.capture_session as t
     where t.id = given.key and t.locked_by = given.owner and t.state = {processing}
     for no key update
-) as held;
+) as locked;
 
 -- name: settle_done
 -- The sessions are recorded. In the same statement each changed day gets its version, exactly when the session is
@@ -187,7 +187,7 @@ ours as (
         from {schema}.capture_session as t
         where t.id = given.key and t.locked_by = given.owner and t.state = {processing}
         for no key update
-    ) as held
+    ) as locked
 ),
 settled as (
     update {schema}.capture_session as t
@@ -234,7 +234,7 @@ ours as (
         from {schema}.capture_session as t
         where t.id = given.key and t.locked_by = given.owner and t.state = {processing}
         for no key update
-    ) as held
+    ) as locked
 ),
 settled as (
     update {schema}.capture_session as t
@@ -268,7 +268,7 @@ with given as (
     select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),
 ours as (
-    select held.id
+    select locked.id
     from given
     cross join lateral (
         select t.id
@@ -277,7 +277,7 @@ ours as (
             and not (coalesce(locked_at, '-infinity')
                 < duly.clock() - make_interval(secs => coalesce(lease_seconds, {default_lease_seconds})))
         for no key update
-    ) as held
+    ) as locked
 )
 update {schema}.capture_session as t
 set

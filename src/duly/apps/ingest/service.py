@@ -21,7 +21,7 @@ from duly.canonical_json import checked_json
 from duly.db.id_prefix import IdPrefix, resolve_single_match
 from duly.db.pool import Pool
 from duly.db.rows import Connection
-from duly.errors import IllegalMove, InvalidArgument, NotFound
+from duly.errors import IllegalTransition, InvalidArgument, NotFound
 from duly.lease import timeline
 from duly.lease.owner import new_id
 from duly.paging import Page, build_page, checked_limit, decode_cursor
@@ -55,14 +55,17 @@ class SessionService:
         try:
             async with self.pool.transaction() as connection:
                 if not await self.tables.lock_open_session(connection, user_id, session_id):
-                    raise IllegalMove(
+                    raise IllegalTransition(
                         f"session {session_id} was closed meanwhile and takes no more images; begin another"
                     )
                 added = await self.tables.add_image(connection, session_id, name)
                 assert added, "only images with a message id can be duplicates"
                 if added.sequence > MAX_IMAGES:
                     raise too_many_images(session_id)
-        except (IllegalMove, InvalidArgument):  # only then: after any other error the transaction may have committed
+        except (
+            IllegalTransition,
+            InvalidArgument,
+        ):  # only then: after any other error the transaction may have committed
             await objects.remove([name])
             raise
         return added
@@ -74,7 +77,7 @@ class SessionService:
             images = await self.tables.list_images(connection, session_id, MAX_IMAGES)
         if session.state != "pending" or session.closed_at is not None:
             state = "closed" if session.state == "pending" else session.state
-            raise IllegalMove(f"session {session_id} is {state} and takes no more images; begin another")
+            raise IllegalTransition(f"session {session_id} is {state} and takes no more images; begin another")
         if len(images) >= MAX_IMAGES:
             raise too_many_images(session_id)
 

@@ -56,10 +56,10 @@ def capture_machine(schema: str = DEFAULT_SCHEMA) -> StateMachine:
         state="state",
         initial=("pending",),
         edges={"pending": ("processing", "failed"), "processing": ("done", "failed")},
-        held="processing",
+        leased_state="processing",
         owner="locked_by",
-        fixed=("user_id", "created_at", "given_at", "payload"),
-        moved="new.closed_at is distinct from old.closed_at",
+        immutable=("user_id", "created_at", "given_at", "payload"),
+        transition_if="new.closed_at is distinct from old.closed_at",
         actor="case when state = 'processing' then locked_by when state in ('done', 'failed') then settled_by end",
         detail=(
             "jsonb_strip_nulls(jsonb_build_object('closedAt', case when state = 'pending' then closed_at end,"
@@ -92,7 +92,7 @@ def capture_machine(schema: str = DEFAULT_SCHEMA) -> StateMachine:
                 f" and date_part('epoch', greatest({TIMES})) < 7258118400"
             ),
         },
-        at_move=(
+        at_transition=(
             "if old.closed_at is not null and new.closed_at is distinct from old.closed_at then",
             "    raise exception 'capture % was closed at % and stays so', old.id, old.closed_at",
             "        using errcode = 'DU001';",

@@ -8,7 +8,7 @@ from duly.db.queries import load_queries
 from duly.db.rows import Connection, find_value, get_rows
 from duly.errors import Misconfigured, NotMigrated
 
-OUR_COLUMNS = {"revision", "moved_from"}  # of capture_session, where our migrations created the table
+OUR_COLUMNS = {"revision", "transition_from"}  # of capture_session, where our migrations created the table
 LEASE_MIGRATION = "database/migrations/20260212_add_session_leases.sql"
 # What the lease migration adds to the tables of a backend.
 ADDED_COLUMNS = {

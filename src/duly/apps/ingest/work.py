@@ -34,7 +34,7 @@ from duly.errors import InvalidArgument
 from duly.executors.call import Call
 from duly.lease.crash_isolation import CrashIsolation
 from duly.lease.operations import Lease, claim_expired_rows, claim_rows, quarantine_rows, release_rows, settle_rows
-from duly.lease.work import Finished, StopSignal, Tuning, Work
+from duly.lease.work import LeaseOutcome, StopSignal, Tuning, Work
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp, Released, clean_text
 
@@ -183,7 +183,7 @@ class CaptureWork(Work):
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
-    def call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
+    def build_call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
         """Return the call that reads a session, with a timeout unless the reader limits its own time."""
         capture, payload = CaptureInput(lease.key, lease.row["user_id"]), lease.row.get("payload")
         is_timed = payload is None and not self.reader.has_limits
@@ -225,7 +225,7 @@ class CaptureWork(Work):
 
     # Settling ---------------------------------------------------------------------------------------------------------
 
-    async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[UUID]:
+    async def settle(self, connection: Connection, finished: Sequence[LeaseOutcome]) -> frozenset[UUID]:
         """Record what was read, fail what could not be, and release what an earlier settle had no privilege for."""
         refused = [lease for lease, _ in finished if lease.owner in self.permission.refused_owners]
         rest = [each for each in finished if each.lease.owner not in self.permission.refused_owners]

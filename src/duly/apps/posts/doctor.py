@@ -6,7 +6,7 @@ from duly.db.queries import load_queries
 from duly.db.rows import Row
 from duly.doctor.context import CheckContext
 from duly.doctor.finding import Note, ok, warn
-from duly.doctor.formatting import format_duration
+from duly.formatting import format_duration
 
 SQL = load_queries(__file__, "doctor.sql")
 LATE_SECONDS = 120  # the target of the release lag

@@ -4,7 +4,7 @@
 -- One statement, one snapshot: all parts of the answer are consistent. A worker is alive when it was seen lately and is
 -- neither stopping nor stopped. The row lock is tested in the same way as in claims and sweeps.
 with present as materialized (
-    select w.worker_id, w.kinds, w.stopping_at, coalesce((w.slots ->> 'posts')::bigint, 0) as slots
+    select w.worker_id, w.work_types, w.stopping_at, coalesce((w.slots ->> 'posts')::bigint, 0) as slots
     from duly.workers as w
     where w.stopped_at is null and abs(extract(epoch from duly.now() - w.seen_at)) <= %(alive_seconds)s
 ),
@@ -16,7 +16,7 @@ alive as (
             and substring(h.lease_owner from '^(.+)/[A-Za-z0-9_-]{22}$') = w.worker_id
     ) as held
     from present as w
-    where w.stopping_at is null and 'posts' = any (w.kinds)
+    where w.stopping_at is null and 'posts' = any (w.work_types)
     group by w.worker_id
 )
 select
@@ -34,7 +34,7 @@ select
     array(
         select distinct w.worker_id
         from present as w
-        where w.stopping_at is not null and 'posts' = any (w.kinds)
+        where w.stopping_at is not null and 'posts' = any (w.work_types)
         order by w.worker_id
     ) as stopping,
     (select coalesce(sum(a.slots), 0)::bigint from alive as a) as slots,

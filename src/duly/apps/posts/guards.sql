@@ -11,10 +11,10 @@ begin
             raise exception '% cannot begin as %', 'post', new."status" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
         new.version := 1;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the key of % % cannot change', 'post', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'post', old."id" using errcode = 'DU001';
     elsif (
         new."author_id", new."created_at", new."release_time", new."daily_key", new."request_id", new."image_url",
             new."legacy"
@@ -29,7 +29,7 @@ begin
         (new.caption is distinct from old.caption)
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
         if old.status = 'RELEASED' or new.lease_owner is distinct from old.lease_owner then
             raise exception 'post % is % and stays as it is', old.id, old.status using errcode = 'DU001';
         end if;
@@ -46,7 +46,7 @@ begin
             old."status", new."status" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."status"::text;
+        new.transition_from := old."status"::text;
         if new.caption is distinct from old.caption and (old.status, new.status) <> ('PENDING', 'PENDING') then
             raise exception 'post % is % and its caption stays as it is', old.id, old.status using errcode = 'DU001';
         elsif old.status = 'PENDING' and new.status = 'PROCESSING' and old.release_time > duly.clock() then
@@ -118,22 +118,20 @@ create or replace function "posts"."posts_timeline"() returns trigger
 begin
     insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'post', "id"::text, revision, duly.clock(), moved_from, "status"::text, case
+        'post', "id"::text, revision, duly.clock(), transition_from, "status"::text, case
             when status = 'PROCESSING' then lease_owner when status = 'RELEASED' then settled_by end,
             jsonb_strip_nulls(jsonb_build_object('version', version, 'attempts', nullif(process_attempts, 0), 'aiError',
             ai_error, 'legacy', case when legacy is not null then true end))
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create or replace trigger "posts_timeline_insert"
-    after insert on "posts"."posts"
-    referencing new table as moved
+create or replace trigger "posts_timeline_insert" after insert on "posts"."posts"
+    referencing new table as new_rows
     for each statement execute function "posts"."posts_timeline"();
 
-create or replace trigger "posts_timeline_update"
-    after update on "posts"."posts"
-    referencing new table as moved
+create or replace trigger "posts_timeline_update" after update on "posts"."posts"
+    referencing new table as new_rows
     for each statement execute function "posts"."posts_timeline"();

@@ -131,7 +131,7 @@ ours as (
         from posts.posts as t
         where t.id = given.key and t.lease_owner = given.owner and t.status = 'PROCESSING'
         for no key update
-    ) as held
+    ) as locked
 ),
 settled as (
     update posts.posts as t
@@ -165,7 +165,7 @@ with given as (
     select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),
 ours as (
-    select held.id
+    select locked.id
     from given
     cross join lateral (
         select t.id
@@ -173,7 +173,7 @@ ours as (
         where t.id = given.key and t.lease_owner = given.owner and t.status = 'PROCESSING'
             and not (lease_expires_at < duly.clock())
         for no key update
-    ) as held
+    ) as locked
 )
 update posts.posts as t
 set

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from duly.canonical_json import digest
 from duly.errors import InvalidArgument
-from duly.outcomes import UNSTORABLE
+from duly.tracebacks import UNSTORABLE
 
 MAX_CAPTION_LENGTH = 2200
 MAX_ATTEMPTS = 5  # then the post is released unread

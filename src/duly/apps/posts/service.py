@@ -15,7 +15,7 @@ from duly.db.error_table import translate_errors
 from duly.db.id_prefix import IdPrefix, resolve_single_match
 from duly.db.pool import Pool
 from duly.db.rows import Connection
-from duly.errors import DulyError, IllegalMove, InvalidArgument, KeyReused, NotFound, RequestIdReused
+from duly.errors import DulyError, IllegalTransition, InvalidArgument, KeyReused, NotFound, RequestIdReused
 from duly.lease import timeline
 from duly.lease.operations import sweep_rows
 from duly.outcomes import Created, Creation, Existing
@@ -83,7 +83,7 @@ async def copy_image(objects: ObjectStore, intent: Intent) -> bool:
 
 
 async def edit_caption(pool: Pool, author: str, post_id: UUID, caption: str) -> Post:
-    """Change the caption of a pending post; raises IllegalMove in any other status."""
+    """Change the caption of a pending post; raises IllegalTransition in any other status."""
     validate_caption(caption)
     async with pool.transaction() as connection:
         is_edited = await repository.edit_caption(connection, post_id, author, caption)
@@ -91,7 +91,7 @@ async def edit_caption(pool: Pool, author: str, post_id: UUID, caption: str) -> 
     if post is None or post.author_id != author:
         raise NotFound(f"you have no post {post_id}")
     if not is_edited:
-        raise IllegalMove(f"post {post_id} is {post.status}: its caption can be changed only while it is PENDING")
+        raise IllegalTransition(f"post {post_id} is {post.status}: its caption can be changed only while it is PENDING")
     return post
 
 

@@ -22,8 +22,8 @@ POST_MACHINE = StateMachine(
     state="status",
     initial=("PENDING", "RELEASED"),
     edges={"PENDING": ("PROCESSING",), "PROCESSING": ("RELEASED", "PENDING")},
-    fixed=("author_id", "created_at", "release_time", "daily_key", "request_id", "image_url", "legacy"),
-    moved="new.caption is distinct from old.caption",
+    immutable=("author_id", "created_at", "release_time", "daily_key", "request_id", "image_url", "legacy"),
+    transition_if="new.caption is distinct from old.caption",
     actor="case when status = 'PROCESSING' then lease_owner when status = 'RELEASED' then settled_by end",
     detail=(
         "jsonb_strip_nulls(jsonb_build_object('version', version, 'attempts', nullif(process_attempts, 0),"
@@ -64,7 +64,7 @@ POST_MACHINE = StateMachine(
         ),
     },
     at_insert=("new.version := 1;",),
-    at_stay=(
+    at_other_update=(
         "if old.status = 'RELEASED' or new.lease_owner is distinct from old.lease_owner then",
         "    raise exception 'post % is % and stays as it is', old.id, old.status using errcode = 'DU001';",
         "end if;",
@@ -72,7 +72,7 @@ POST_MACHINE = StateMachine(
         "new.processing_since := old.processing_since;",
         LEASE_ENDS,
     ),
-    at_move=(
+    at_transition=(
         "if new.caption is distinct from old.caption and (old.status, new.status) <> ('PENDING', 'PENDING') then",
         "    raise exception 'post % is % and its caption stays as it is', old.id, old.status using errcode = 'DU001';",
         "elsif old.status = 'PENDING' and new.status = 'PROCESSING' and old.release_time > duly.clock() then",

@@ -24,7 +24,7 @@ from duly.errors import DulyError, InvalidArgument, NotFound, TooLarge
 from duly.executors.call import Call
 from duly.lease.crash_isolation import CrashIsolation
 from duly.lease.operations import Lease, claim_rows, release_rows, settle_rows
-from duly.lease.work import Finished, StopSignal, Tuning, Work
+from duly.lease.work import LeaseOutcome, StopSignal, Tuning, Work
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp
 from duly.storage import ObjectStore
@@ -94,7 +94,7 @@ class PostWork(Work):
         self.crash_isolation.note_ended([lease.key for lease in leases])
         return released
 
-    def call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
+    def build_call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
         """Return the call that reads a post, or leaves it unread after too many starts."""
         row = lease.row
         if row["process_attempts"] > MAX_ATTEMPTS:
@@ -124,7 +124,7 @@ class PostWork(Work):
         except DulyError:
             return None, STORE_UNAVAILABLE
 
-    async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[UUID]:
+    async def settle(self, connection: Connection, finished: Sequence[LeaseOutcome]) -> frozenset[UUID]:
         """Release posts and notify their authors, once."""
         results = [result_from_outcome(lease, outcome) for lease, outcome in finished]
         released = await settle_rows(

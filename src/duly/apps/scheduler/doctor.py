@@ -8,7 +8,7 @@ from duly.db.queries import load_queries
 from duly.db.rows import Row
 from duly.doctor.context import CheckContext, Limits
 from duly.doctor.finding import Note, bad, ok, warn
-from duly.doctor.formatting import quote_identifier
+from duly.verify.access import quote_identifier
 
 SQL = load_queries(__file__, "doctor.sql")
 MAX_ROWS = 10_000

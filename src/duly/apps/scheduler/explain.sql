@@ -6,7 +6,7 @@
 -- what precedes the token in a lease owner (lease/owner.py); an expense refers to its period as in the function
 -- scheduler.answer.
 with present as materialized (
-    select w.worker_id, w.kinds, w.stopping_at, (w.slots ->> 'outbox')::bigint as slots
+    select w.worker_id, w.work_types, w.stopping_at, (w.slots ->> 'outbox')::bigint as slots
     from duly.workers as w
     where w.stopped_at is null and abs(extract(epoch from duly.now() - w.seen_at)) <= %(alive_seconds)s
 ),
@@ -18,7 +18,7 @@ sender as (
             and substring(h.lease_owner from '^(.+)/[A-Za-z0-9_-]{22}$') = w.worker_id
     ) as sending
     from present as w
-    where w.stopping_at is null and 'outbox' = any (w.kinds)
+    where w.stopping_at is null and 'outbox' = any (w.work_types)
     group by w.worker_id
 )
 select
@@ -75,7 +75,7 @@ select
     ) as ahead,
     case when r.remind_at <= duly.now() then scheduler.is_locked(r.id, r.scheduled_at) else false end as is_locked,
     duly.now() as observed_at,
-    (select count(*) from present as a where a.stopping_at is null and 'scheduler' = any (a.kinds)) as schedulers,
+    (select count(*) from present as a where a.stopping_at is null and 'scheduler' = any (a.work_types)) as schedulers,
     (select coalesce(sum(s.workers), 0)::bigint from sender as s) as senders,
     (select coalesce(sum(s.slots), 0)::bigint from sender as s) as slots,
     (select coalesce(sum(s.sending), 0)::bigint from sender as s) as messages_sending,

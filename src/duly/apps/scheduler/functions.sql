@@ -122,7 +122,7 @@ declare
     crowded bigint;
 begin
     select j.job_id into crowded
-    from (select distinct m.job_id from moved as m) as j
+    from (select distinct m.job_id from new_rows as m) as j
     cross join lateral (
         select count(*) as pending
         from (
@@ -141,7 +141,7 @@ $$;
 comment on function scheduler.check_run_limits() is
     'A schedule has a limited number of pending runs. DU010 at the limit.';
 create or replace trigger job_runs_limits after insert on scheduler.job_runs
-    referencing new table as moved
+    referencing new table as new_rows
     for each statement execute function scheduler.check_run_limits();
 create or replace trigger trg_reminders__upd before update on scheduler.reminders
     for each row execute function scheduler.tg_set_updated_at();
@@ -172,11 +172,11 @@ create or replace function scheduler.watch_partition(part regclass) returns void
     as $$
 begin
     -- A statement that names the partition itself fires the triggers of the partition, not those of the whole table.
-    execute format('create trigger job_runs_timeline_insert after insert on %s referencing new table as moved'
+    execute format('create trigger job_runs_timeline_insert after insert on %s referencing new table as new_rows'
         ' for each statement execute function scheduler.job_runs_timeline()', part);
-    execute format('create trigger job_runs_timeline_update after update on %s referencing new table as moved'
+    execute format('create trigger job_runs_timeline_update after update on %s referencing new table as new_rows'
         ' for each statement execute function scheduler.job_runs_timeline()', part);
-    execute format('create trigger job_runs_limits after insert on %s referencing new table as moved'
+    execute format('create trigger job_runs_limits after insert on %s referencing new table as new_rows'
         ' for each statement execute function scheduler.check_run_limits()', part);
 end
 $$;
@@ -585,7 +585,7 @@ create or replace function scheduler.note_sent() returns trigger
     as $$
 begin
     if not exists (
-        select from moved as m where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
+        select from new_rows as m where m.kind = 'reminder.due' and m.status = 'sent' and m.transition_from is not null
     ) then
         return null;
     end if;
@@ -593,16 +593,16 @@ begin
     select k.job_run_id, m.sent_at, duly.clock(), duly.clock(), m.payload || jsonb_strip_nulls(jsonb_build_object(
         'channel', m.channel, 'message_id', m.id, 'receipt', m.receipt
     ))
-    from moved as m
+    from new_rows as m
     join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
-    where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
+    where m.kind = 'reminder.due' and m.status = 'sent' and m.transition_from is not null
     order by k.job_run_id;
     with sent as (
         select r.id, r.scheduled_at
-        from moved as m
+        from new_rows as m
         join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
         join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
-        where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
+        where m.kind = 'reminder.due' and m.status = 'sent' and m.transition_from is not null
             and r.status in ('pending', 'snoozed') and r.reminder_id = m.id
         order by r.id
         for no key update of r
@@ -616,7 +616,7 @@ $$;
 comment on function scheduler.note_sent() is
     'Records a sent reminder with its run, in the transaction that settles the message.';
 create or replace trigger outbox_note_sent after update on duly.outbox
-    referencing new table as moved
+    referencing new table as new_rows
     for each statement execute function scheduler.note_sent();
 
 -- Answers -------------------------------------------------------------------------------------------------------------

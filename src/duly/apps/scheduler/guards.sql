@@ -9,9 +9,9 @@ begin
             raise exception '% cannot begin as %', 'schedule', new."status" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the key of % % cannot change', 'schedule', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'schedule', old."id" using errcode = 'DU001';
     elsif (
         new."user_id", new."created_at", new."request_key", new."request_digest"
     ) is distinct from (
@@ -24,7 +24,7 @@ begin
         ((new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at))
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
     elsif new."status" is distinct from old."status" and not (case old."status"::text
         when 'active' then new."status"::text = any (array['paused', 'archived'])
         when 'paused' then new."status"::text = any (array['active', 'archived'])
@@ -34,7 +34,7 @@ begin
             old."status", new."status" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."status"::text;
+        new.transition_from := old."status"::text;
     end if;
     return new;
 end
@@ -50,22 +50,20 @@ create or replace function "scheduler"."jobs_timeline"() returns trigger
 begin
     insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'schedule', "id"::text, revision, duly.clock(), moved_from, "status"::text, null::text,
+        'schedule', "id"::text, revision, duly.clock(), transition_from, "status"::text, null::text,
             jsonb_build_object('rule', rule)
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create or replace trigger "jobs_timeline_insert"
-    after insert on "scheduler"."jobs"
-    referencing new table as moved
+create or replace trigger "jobs_timeline_insert" after insert on "scheduler"."jobs"
+    referencing new table as new_rows
     for each statement execute function "scheduler"."jobs_timeline"();
 
-create or replace trigger "jobs_timeline_update"
-    after update on "scheduler"."jobs"
-    referencing new table as moved
+create or replace trigger "jobs_timeline_update" after update on "scheduler"."jobs"
+    referencing new table as new_rows
     for each statement execute function "scheduler"."jobs_timeline"();
 
 create or replace function "scheduler"."job_runs_guard"() returns trigger
@@ -77,10 +75,10 @@ begin
             raise exception '% cannot begin as %', 'run', new."status" using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;
+        new.transition_from := null;
         new.sent_at := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the key of % % cannot change', 'run', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'run', old."id" using errcode = 'DU001';
     elsif (
         new."job_id", new."period_key", new."scheduled_at", new."created_at"
     ) is distinct from (
@@ -93,7 +91,7 @@ begin
         false
     ) then
         new.revision := old.revision;
-        new.moved_from := null;
+        new.transition_from := null;
         if new.status not in ('pending', 'sent', 'snoozed') and new.remind_at is not null then
             raise exception 'run % is % and gets no reminder', old.id, old.status using errcode = 'DU001';
         end if;
@@ -108,7 +106,7 @@ begin
             old."status", new."status" using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old."status"::text;
+        new.transition_from := old."status"::text;
         new.sent_at := case when new.status = 'sent' then coalesce(old.sent_at, duly.clock()) else old.sent_at end;
         new.remind_at := case when new.status = 'snoozed' then new.remind_at end;
     end if;
@@ -126,21 +124,19 @@ create or replace function "scheduler"."job_runs_timeline"() returns trigger
 begin
     insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
-        'run', "id"::text, revision, duly.clock(), moved_from, "status"::text, null::text,
+        'run', "id"::text, revision, duly.clock(), transition_from, "status"::text, null::text,
             jsonb_strip_nulls(jsonb_build_object('job', job_id, 'period', period_key, 'remindAt', remind_at, 'reason',
             reason))
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create or replace trigger "job_runs_timeline_insert"
-    after insert on "scheduler"."job_runs"
-    referencing new table as moved
+create or replace trigger "job_runs_timeline_insert" after insert on "scheduler"."job_runs"
+    referencing new table as new_rows
     for each statement execute function "scheduler"."job_runs_timeline"();
 
-create or replace trigger "job_runs_timeline_update"
-    after update on "scheduler"."job_runs"
-    referencing new table as moved
+create or replace trigger "job_runs_timeline_update" after update on "scheduler"."job_runs"
+    referencing new table as new_rows
     for each statement execute function "scheduler"."job_runs_timeline"();

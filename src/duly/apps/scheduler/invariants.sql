@@ -133,7 +133,7 @@ from scheduler.job_plans as p
 where p.state = 'planning' and p.lease_expires_at < duly.now() - interval '15 minutes' and exists (
     select
     from duly.workers as w
-    where 'scheduler' = any (w.kinds) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
+    where 'scheduler' = any (w.work_types) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
         and w.seen_at > duly.now() - interval '1 minute'
 )
 order by p.job_id

@@ -147,7 +147,7 @@ ours as (
         from scheduler.job_plans as t
         where t.job_id = given.key and t.lease_owner = given.owner and t.state = 'planning'
         for no key update
-    ) as held
+    ) as locked
 ),
 settled as (
     update scheduler.job_plans as t
@@ -184,7 +184,7 @@ ours as (
         from scheduler.job_plans as t
         where t.job_id = given.key and t.lease_owner = given.owner and t.state = 'planning'
         for no key update
-    ) as held
+    ) as locked
 ),
 settled as (
     update scheduler.job_plans as t
@@ -217,7 +217,7 @@ with given as (
     select g.key, g.owner from unnest(%(keys)s::bigint[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),
 ours as (
-    select held.job_id
+    select locked.job_id
     from given
     cross join lateral (
         select t.job_id
@@ -225,7 +225,7 @@ ours as (
         where t.job_id = given.key and t.lease_owner = given.owner and t.state = 'planning'
             and not (lease_expires_at < duly.clock())
         for no key update
-    ) as held
+    ) as locked
 )
 update scheduler.job_plans as t
 set starts = greatest(t.starts - 1, 0), lease_expires_at = duly.clock() - interval '1 millisecond'

@@ -16,7 +16,7 @@ from duly.apps.scheduler.reasons import ClosingReason
 from duly.apps.scheduler.rule import parse_rule
 from duly.canonical_json import digest
 from duly.errors import InvalidArgument
-from duly.outcomes import UNSTORABLE
+from duly.tracebacks import UNSTORABLE
 
 BEGINNING, END = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)  # of all times that are stored
 MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_KEY_LENGTH, MAX_NOTE_LENGTH = 120, 500, 120, 500

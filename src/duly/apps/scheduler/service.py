@@ -37,7 +37,7 @@ from duly.db.error_table import translate_errors
 from duly.db.idempotency import create_once
 from duly.db.pool import Pool
 from duly.db.rows import Connection
-from duly.errors import AlreadyAnswered, IllegalMove, InvalidArgument, NotFound, RunClosed
+from duly.errors import AlreadyAnswered, IllegalTransition, InvalidArgument, NotFound, RunClosed
 from duly.formatting import format_time
 from duly.lease import timeline
 from duly.outcomes import Created, Creation, Existing
@@ -102,7 +102,7 @@ async def change_schedule(
             before = await fetch_schedule(connection, user_id, schedule_id)
             check_changes(before, changes)
             if await repository.change_schedule(connection, user_id, schedule_id, changes) is None:
-                raise IllegalMove(f"schedule {schedule_id} is archived and cannot be changed")
+                raise IllegalTransition(f"schedule {schedule_id} is archived and cannot be changed")
             if expense == "none":
                 await repository.drop_expense_template(connection, user_id, schedule_id)
             elif expense is not None:
@@ -128,7 +128,7 @@ async def fire_schedule(pool: Pool, user_id: UserScope, schedule_id: int) -> Cre
             async with pool.transaction() as connection:
                 schedule = await fetch_schedule(connection, user_id, schedule_id)
                 if schedule.status is ScheduleStatus.ARCHIVED:
-                    raise IllegalMove(f"schedule {schedule_id} is archived and has no more runs")
+                    raise IllegalTransition(f"schedule {schedule_id} is archived and has no more runs")
                 if (run_id := await repository.add_manual_run(connection, user_id, schedule_id)) is not None:
                     return Created(await fetch_run(connection, user_id, run_id))
     except UniqueViolation:

@@ -25,8 +25,8 @@ SCHEDULE_MACHINE = StateMachine(
     state="status",
     initial=("active", "paused"),
     edges={"active": ("paused", "archived"), "paused": ("active", "archived")},
-    fixed=("user_id", "created_at", "request_key", "request_digest"),
-    moved="(new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at)",
+    immutable=("user_id", "created_at", "request_key", "request_digest"),
+    transition_if="(new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at)",
     detail="jsonb_build_object('rule', rule)",
 )
 
@@ -40,19 +40,19 @@ RUN_MACHINE = StateMachine(
         "sent": ("confirmed", "skipped", "snoozed", "cancelled"),
         "snoozed": ("sent", "confirmed", "skipped", "cancelled"),
     },
-    fixed=("job_id", "period_key", "scheduled_at", "created_at"),
+    immutable=("job_id", "period_key", "scheduled_at", "created_at"),
     detail=(
         "jsonb_strip_nulls(jsonb_build_object('job', job_id, 'period', period_key, 'remindAt', remind_at,"
         " 'reason', reason))"
     ),
     at_insert=("new.sent_at := null;",),
-    at_stay=(
+    at_other_update=(
         "if new.status not in ('pending', 'sent', 'snoozed') and new.remind_at is not null then",
         "    raise exception 'run % is % and gets no reminder', old.id, old.status using errcode = 'DU001';",
         "end if;",
         "new.sent_at := old.sent_at;",
     ),
-    at_move=(
+    at_transition=(
         "new.sent_at := case when new.status = 'sent' then coalesce(old.sent_at, duly.clock()) else old.sent_at end;",
         "new.remind_at := case when new.status = 'snoozed' then new.remind_at end;",
     ),

@@ -25,7 +25,7 @@ from duly.apps.scheduler.states import PLAN
 from duly.db.rows import Connection, Row
 from duly.executors.call import Call
 from duly.lease.operations import Lease, claim_expired_rows, claim_rows, settle_rows
-from duly.lease.work import Finished, StopSignal, Tuning, Work
+from duly.lease.work import LeaseOutcome, StopSignal, Tuning, Work
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp
 
@@ -71,7 +71,7 @@ class ScheduleWork(Work):
         inputs = await repository.find_planning_inputs(connection, [lease.key for lease in leases])
         return with_planning_inputs(leases, inputs)
 
-    def call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
+    def build_call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
         """Return the call that computes the next runs."""
         return Call(self.plan_runs, (lease.row["planning_input"],), timeout_seconds=PLAN_SECONDS)
 
@@ -79,7 +79,7 @@ class ScheduleWork(Work):
         """Compute the next runs of a schedule."""
         return plan_runs(schedule, self.horizon)
 
-    async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
+    async def settle(self, connection: Connection, finished: Sequence[LeaseOutcome]) -> frozenset[Any]:
         """Write the runs of plans that are still ours; mark plans that failed as stuck."""
         planned = [(lease, outcome) for lease, outcome in finished if isinstance(outcome, PlannedRuns)]
         failed = [(lease, outcome) for lease, outcome in finished if not isinstance(outcome, PlannedRuns)]

@@ -29,7 +29,7 @@ from duly.db.privileges import TABLES, format_grants, required_privileges
 from duly.errors import InvalidArgument, NotMigrated
 from duly.launcher import ROOT
 from duly.lease.operations import Lease, renew_leases
-from duly.lease.work import Finished, Tuning
+from duly.lease.work import LeaseOutcome, Tuning
 from duly.outcomes import failure_from_exception
 from duly.testing import TestDatabases
 from duly.worker.registry import WorkerIdentity, note_seen, note_stopped, register
@@ -244,7 +244,7 @@ def work_of(site: Site, **rules: Any) -> CaptureWork:
 
 async def finish(connection: AsyncConnection[Any], work: CaptureWork, leases: list[Lease]) -> frozenset[UUID]:
     """See and settle, in one transaction."""
-    finished = [Finished(lease, await read_session(work, lease)) for lease in leases]
+    finished = [LeaseOutcome(lease, await read_session(work, lease)) for lease in leases]
     async with connection.transaction():
         return await work.settle(connection, finished)
 
@@ -327,7 +327,7 @@ async def test_photographs_of_several_days_fail_where_a_backend_creates_sessions
         (lease,) = await work.claim(connection, "worker-1", 1)
         with pytest.raises(InvalidArgument) as result:
             await work.read(CaptureInput(key, lease.row["user_id"]), None)
-        await work.settle(connection, [Finished(lease, failure_from_exception(result.value))])
+        await work.settle(connection, [LeaseOutcome(lease, failure_from_exception(result.value))])
     assert backend.rows("select state::text, error from HOME.capture_session") == [
         (
             "failed",

@@ -8,7 +8,7 @@ from duly.apps.ingest.canonical import canonicalize
 from duly.apps.ingest.pages import Coverage, DayPage, MinuteRange, keep_uncovered_entries
 from duly.apps.ingest.reading import CaptureInput, CaptureReading, Input
 from duly.canonical_json import Json
-from duly.lease.work import Finished
+from duly.lease.work import LeaseOutcome
 from tests.support.ingest.actions import CaptureActions
 
 MORNING, NOON, EVENING = (
@@ -75,7 +75,7 @@ async def test_partial_captures_of_one_batch_build_on_each_other(captures: Captu
         await captures.open()
     leases = await captures.claim(work, limit=2)
     parts = (day(MORNING), (MinuteRange(0, 420),)), (day(EVENING), (MinuteRange(1080, 1440),))
-    finished = [Finished(lease, seen(*each)) for lease, each in zip(leases, parts, strict=True)]
+    finished = [LeaseOutcome(lease, seen(*each)) for lease, each in zip(leases, parts, strict=True)]
     async with captures.worker.transaction():
         await work.settle(captures.worker, finished)
     assert [shift.start for shift in captures.rebuilt()[1]] == ["07:00", "18:00"]
@@ -87,7 +87,7 @@ async def capture_part(captures: CaptureActions, payload: dict[str, Json], cover
     work, key = captures.work(), await captures.open()
     (lease,) = await captures.claim(work)
     async with captures.worker.transaction():
-        await work.settle(captures.worker, [Finished(lease, seen(payload, coverage))])
+        await work.settle(captures.worker, [LeaseOutcome(lease, seen(payload, coverage))])
     return captures.one("select result from schedule_ingest.capture_session where id = %s", key)
 
 

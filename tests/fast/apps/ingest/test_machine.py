@@ -7,7 +7,7 @@ import pytest
 from psycopg import errors
 
 from duly.apps.ingest.states import CAPTURE_MACHINE
-from duly.lease.state_machine import ILLEGAL_MOVE
+from duly.lease.state_machine import ILLEGAL_TRANSITION
 from duly.outbox.states import NOTIFICATION_MACHINE
 from duly.verify import compare
 from duly.verify.contract import contract_lines
@@ -59,7 +59,7 @@ async def test_every_transition_is_allowed_or_refused_as_declared(
         return
     with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as refusal:
         move(captures.admin, after)
-    assert refusal.value.sqlstate == ILLEGAL_MOVE
+    assert refusal.value.sqlstate == ILLEGAL_TRANSITION
     assert captures.path(key) == ["pending", *PATHS_TO_STATE[before]]
 
 
@@ -72,7 +72,7 @@ def test_session_is_inserted_only_as_pending(state: str, admin: Admin) -> None:
         return
     with pytest.raises(psycopg.DatabaseError, match=f"cannot begin as {state}") as refusal:
         admin.execute(insert, [state, error])
-    assert refusal.value.sqlstate == ILLEGAL_MOVE
+    assert refusal.value.sqlstate == ILLEGAL_TRANSITION
 
 
 def test_state_enum_has_the_states_of_the_contract(captures: CaptureActions) -> None:
@@ -86,7 +86,7 @@ async def test_creation_columns_of_a_session_cannot_be_changed(column: str, capt
     await captures.open()
     with pytest.raises(psycopg.DatabaseError, match="these stay as they are") as refusal:
         change(captures.admin, f"{column} = {FIXED[column]}")
-    assert refusal.value.sqlstate == ILLEGAL_MOVE
+    assert refusal.value.sqlstate == ILLEGAL_TRANSITION
 
 
 async def test_id_of_a_session_cannot_be_changed(captures: CaptureActions) -> None:
@@ -105,7 +105,7 @@ async def test_another_owner_can_claim_a_session_only_after_its_lease_expires(ca
         captures.advance_clock(seconds)
         with pytest.raises(psycopg.DatabaseError, match="is held by worker-1") as refusal:
             change(captures.admin, "locked_by = 'another/2', locked_at = duly.clock()")
-        assert refusal.value.sqlstate == ILLEGAL_MOVE
+        assert refusal.value.sqlstate == ILLEGAL_TRANSITION
     captures.advance_clock(2)
     change(captures.admin, "locked_by = 'another/2', locked_at = duly.clock()")
     assert captures.path(key) == ["pending", "processing", "processing"]
@@ -152,7 +152,7 @@ async def test_closed_at_cannot_be_changed_once_set(captures: CaptureActions) ->
     for value in ("null", "closed_at + interval '1 s'"):
         with pytest.raises(psycopg.DatabaseError, match="was closed at") as refusal:
             change(captures.admin, f"closed_at = {value}")
-        assert refusal.value.sqlstate == ILLEGAL_MOVE
+        assert refusal.value.sqlstate == ILLEGAL_TRANSITION
     captures.verify()
 
 

@@ -14,7 +14,7 @@ from duly.apps.ingest.work import CaptureWork
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.lease.operations import Lease
-from duly.lease.work import Finished
+from duly.lease.work import LeaseOutcome
 from tests.support.ingest.actions import CaptureActions, read_session
 from tests.support.ingest.strategies import payload
 from tests.support.locks import wait_until_blocked
@@ -40,7 +40,7 @@ class Worker:
 
     async def write(self, leases: Sequence[Lease]) -> None:
         """Read and settle them, in the open transaction or in one of its own."""
-        finished = [Finished(lease, await read_session(self.work, lease)) for lease in leases]
+        finished = [LeaseOutcome(lease, await read_session(self.work, lease)) for lease in leases]
         async with self.connection.transaction():
             assert await self.work.settle(self.connection, finished) == {lease.key for lease in leases}
 

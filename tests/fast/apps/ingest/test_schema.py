@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 from duly.apps.ingest.repository import SessionTables
 from duly.db.migrations import Names
 from duly.db.pool import connect
-from duly.lease.state_machine import ILLEGAL_MOVE
+from duly.lease.state_machine import ILLEGAL_TRANSITION
 from tests.support.ingest.actions import ANNA, SCHEMA, CaptureActions
 from tests.support.ingest.strategies import payload
 from tests.support.locks import wait_until_blocked
@@ -200,7 +200,7 @@ def test_session_with_dependent_rows_cannot_be_deleted(captures: CaptureActions,
 def test_no_image_can_be_added_to_a_closed_or_claimed_session(how: str, captures: CaptureActions, seen: UUID) -> None:
     captures.admin.execute(f"update schedule_ingest.capture_session set {how} where id = %s".encode(), [seen])
     error = error_from(captures, IMAGE.format("2", "'late'"), seen)
-    assert (error.sqlstate, "takes no more images" in str(error)) == (ILLEGAL_MOVE, True)
+    assert (error.sqlstate, "takes no more images" in str(error)) == (ILLEGAL_TRANSITION, True)
 
 
 async def test_closing_a_session_waits_for_an_image_in_flight(
@@ -246,7 +246,7 @@ async def test_versions_are_consecutive_and_move_the_current_version(captures: C
     for version in (1, 2, 3):
         for wrong in {0, version + 1, version + 2}:
             error = error_from(captures, VERSION, wrong, await claimed_session(captures))
-            assert error.sqlstate in (ILLEGAL_MOVE, "23514")
+            assert error.sqlstate in (ILLEGAL_TRANSITION, "23514")
         captures.admin.execute(VERSION.encode(), [version, await claimed_session(captures)])
         assert pointer(captures) == [version]
     for existing_version in (1, 2, 3):
@@ -273,7 +273,7 @@ async def test_several_versions_in_one_statement_count_like_several_statements(c
     error = error_from(
         captures, VERSION.replace("%s", "3", 1).split(" where ")[0] + " where state = 'processing' limit 2"
     )
-    assert isinstance(error, errors.UniqueViolation) or error.sqlstate == ILLEGAL_MOVE
+    assert isinstance(error, errors.UniqueViolation) or error.sqlstate == ILLEGAL_TRANSITION
     assert pointer(captures) == [1, 1]
 
 
@@ -287,7 +287,7 @@ async def test_version_requires_a_processing_session_of_the_same_user(state: str
         )
     statement = VERSION.replace("select user_id", "select 7") if state == "another's" else VERSION
     error = error_from(captures, statement, 1, key)
-    assert (error.sqlstate, "no version can come of it" in str(error)) == (ILLEGAL_MOVE, True)
+    assert (error.sqlstate, "no version can come of it" in str(error)) == (ILLEGAL_TRANSITION, True)
     assert pointer(captures) == []
 
 
@@ -325,7 +325,7 @@ async def test_the_next_version_cannot_be_written_before_the_last_is_committed(
         await insert_version(captures.worker, 1, one)
         with pytest.raises(psycopg.Error, match="versions of a day have no gap") as refusal:
             await insert_version(other, 2, two)
-    assert refusal.value.sqlstate == ILLEGAL_MOVE
+    assert refusal.value.sqlstate == ILLEGAL_TRANSITION
     assert pointer(captures) == [1]
 
 
@@ -346,7 +346,7 @@ def test_current_version_is_moved_only_by_inserting_a_version(
     if role:
         captures.admin.execute(f"set role {role}".encode())
     error = error_from(captures, statement)
-    assert (error.sqlstate, "a pointer that no version moves refused" in str(error)) == (ILLEGAL_MOVE, True)
+    assert (error.sqlstate, "a pointer that no version moves refused" in str(error)) == (ILLEGAL_TRANSITION, True)
 
 
 def test_trigger_can_move_the_current_version_only_to_the_next_one(captures: CaptureActions, seen: UUID) -> None:
@@ -365,7 +365,7 @@ def test_trigger_can_move_the_current_version_only_to_the_next_one(captures: Cap
 @pytest.mark.usefixtures("seen")
 def test_snapshot_is_written_once_per_session(captures: CaptureActions) -> None:
     error = error_from(captures, "update schedule_ingest.day_snapshot set updated_at = duly.clock()")
-    assert (error.sqlstate, "a second snapshot of one session" in str(error)) == (ILLEGAL_MOVE, True)
+    assert (error.sqlstate, "a second snapshot of one session" in str(error)) == (ILLEGAL_TRANSITION, True)
 
 
 @pytest.mark.breaks_invariants

@@ -11,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 from duly.apps.posts.model import PostStatus
 from duly.apps.posts.states import POST_MACHINE
 from duly.db.migrations import Names
-from duly.lease.state_machine import ILLEGAL_MOVE
+from duly.lease.state_machine import ILLEGAL_TRANSITION
 from duly.verify import compare
 from duly.verify.contract import contract_lines
 from tests.support.posts.actions import HOURS, Admin, PostActions
@@ -52,7 +52,7 @@ def test_every_transition_is_allowed_or_refused_as_declared(before: str, after: 
         return
     with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as refusal:
         move(posts.admin, after)
-    assert refusal.value.sqlstate == ILLEGAL_MOVE
+    assert refusal.value.sqlstate == ILLEGAL_TRANSITION
 
 
 @pytest.mark.parametrize("status", [*PostStatus, "INIT"])
@@ -72,7 +72,7 @@ def test_creation_columns_of_a_post_cannot_be_changed(column: str, posts: PostAc
     posts.create()
     with pytest.raises(psycopg.DatabaseError, match="these stay as they are") as refusal:
         admin.execute(f"update posts.posts set {column} = {FIXED[column]}".encode())
-    assert refusal.value.sqlstate == ILLEGAL_MOVE
+    assert refusal.value.sqlstate == ILLEGAL_TRANSITION
 
 
 def test_post_cannot_be_claimed_before_its_release_time(posts: PostActions, admin: Admin) -> None:
@@ -112,7 +112,7 @@ async def test_released_post_cannot_be_changed(posts: PostActions, admin: Admin)
     ):
         with pytest.raises(psycopg.DatabaseError, match="stays as it is") as refusal:
             admin.execute(f"update posts.posts set {change}".encode())
-        assert refusal.value.sqlstate == ILLEGAL_MOVE
+        assert refusal.value.sqlstate == ILLEGAL_TRANSITION
 
 
 def test_version_and_updated_at_are_set_by_the_database(posts: PostActions, admin: Admin) -> None:

@@ -16,7 +16,7 @@ from duly.apps.posts.reading import Analyzer, Mood, Reading, ReadingFailed
 from duly.apps.posts.rules import RulesAnalyzer
 from duly.apps.posts.work import PostWork, ReadResult
 from duly.db.rows import Connection
-from duly.lease.work import Finished, Tuning
+from duly.lease.work import LeaseOutcome, Tuning
 from duly.settings import Settings
 from duly.storage import MAX_PHOTO_BYTES, ObjectStore, clean_photo, open_object_store
 from duly.worker.runner import Worker
@@ -313,8 +313,8 @@ async def test_settle_is_idempotent_and_ignores_posts_with_a_lost_lease(posts: P
     posts.advance_clock(LEASE + 1)
     await posts.sweep()
     new = await posts.claim(limit=1)
-    both = [Finished(lease, ReadResult(CALM)) for lease in old]
-    mine = [Finished(lease, ReadResult(CALM, "SECOND_TIME")) for lease in new]
+    both = [LeaseOutcome(lease, ReadResult(CALM)) for lease in old]
+    mine = [LeaseOutcome(lease, ReadResult(CALM, "SECOND_TIME")) for lease in new]
     async with posts.worker.transaction():
         assert await work.settle(posts.worker, both) == frozenset()
     assert notices(posts) == []

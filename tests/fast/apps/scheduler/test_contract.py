@@ -9,7 +9,7 @@ from psycopg import errors
 from duly.apps.scheduler.model import Action, RunStatus
 from duly.apps.scheduler.states import RUN_MACHINE
 from duly.errors import InvalidArgument, KeyReused
-from duly.lease.state_machine import ILLEGAL_MOVE
+from duly.lease.state_machine import ILLEGAL_TRANSITION
 from duly.outcomes import Created, Existing
 from tests.support.scheduler.actions import MONTHLY, ScheduleActions
 
@@ -76,7 +76,7 @@ async def test_run_status_changes_only_along_its_transitions(
         return
     with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as error:
         schedules.admin.execute("update scheduler.job_runs set status = %s", [after])
-    assert error.value.sqlstate == ILLEGAL_MOVE
+    assert error.value.sqlstate == ILLEGAL_TRANSITION
 
 
 @pytest.mark.parametrize("status", [each for each in RunStatus if each is not RunStatus.PENDING])

@@ -15,7 +15,7 @@ from tests.support.scheduler.actions import ScheduleActions
 
 TEN = datetime(2026, 11, 16, 10, tzinfo=UTC)
 WORKER = (
-    "insert into duly.workers (id, worker_id, host, pid, version, kinds, slots)"
+    "insert into duly.workers (id, worker_id, host, pid, version, work_types, slots)"
     " values (gen_random_uuid(), 'w', 'h', 1, '1', %s, '{\"outbox\": 2, \"scheduler\": 2}')"
 )
 TRIED = "status = 'sending', starts = 1, lease_owner = 'x/1', lease_expires_at = duly.clock() + interval '1 min'"

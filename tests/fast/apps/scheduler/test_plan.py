@@ -14,8 +14,8 @@ from duly.apps.scheduler.planning import PlanningInput, plan_runs
 from duly.apps.scheduler.work import ScheduleWork
 from duly.db.migrations import Names
 from duly.db.pool import connect
-from duly.errors import IllegalMove, InvalidArgument, KeyReused, NotFound
-from duly.lease.work import Finished, StopSignal, Tuning
+from duly.errors import IllegalTransition, InvalidArgument, KeyReused, NotFound
+from duly.lease.work import LeaseOutcome, StopSignal, Tuning
 from duly.outcomes import Created, Existing
 from tests.support.scheduler.actions import MONTHLY, ScheduleActions
 
@@ -91,9 +91,9 @@ async def test_eight_concurrent_planners_create_each_run_once(schedules: Schedul
         work, settled = ScheduleWork(Tuning()), 0
         async with await connect(make_conninfo(schedules.admin.info.dsn, user=Names().worker)) as connection:
             while leases := await work.claim(connection, "planner", 3):
-                calls = [work.call(lease, StopSignal()) for lease in leases]
+                calls = [work.build_call(lease, StopSignal()) for lease in leases]
                 finished = [
-                    Finished(lease, await call.function(*call.arguments))
+                    LeaseOutcome(lease, await call.function(*call.arguments))
                     for lease, call in zip(leases, calls, strict=True)
                 ]
                 async with connection.transaction():
@@ -109,11 +109,11 @@ async def test_plan_of_a_schedule_changed_meanwhile_is_discarded(schedules: Sche
     schedules.set_clock(START)
     schedule = await schedules.create(rule=DAILY)
     leases = await schedules.work.claim(schedules.worker, "planner", 10)
-    call = schedules.work.call(leases[0], StopSignal())
+    call = schedules.work.build_call(leases[0], StopSignal())
     outcome = await call.function(*call.arguments)
     await service.change_schedule(schedules.api, schedule.user_id, schedule.id, {"rule": "cron: 0 11 * * *"})
     async with schedules.worker.transaction():
-        assert await schedules.work.settle(schedules.worker, [Finished(leases[0], outcome)]) == frozenset()
+        assert await schedules.work.settle(schedules.worker, [LeaseOutcome(leases[0], outcome)]) == frozenset()
     assert schedules.runs("status") == []
     schedules.set_clock("2026-11-16T10:30:00+00:00")
     await schedules.plan()
@@ -127,9 +127,9 @@ async def test_the_plan_of_a_dead_planner_is_claimed_by_another(schedules: Sched
     assert await schedules.plan() == 0
     schedules.advance_clock(seconds=61)
     (lease,) = await schedules.work.claim_expired(schedules.worker, "heir", 10)
-    call = schedules.work.call(lease, StopSignal())
+    call = schedules.work.build_call(lease, StopSignal())
     async with schedules.worker.transaction():
-        await schedules.work.settle(schedules.worker, [Finished(lease, await call.function(*call.arguments))])
+        await schedules.work.settle(schedules.worker, [LeaseOutcome(lease, await call.function(*call.arguments))])
     assert schedules.run_times() == ["2026-11-16 10:00"]
 
 
@@ -247,9 +247,9 @@ async def test_archiving_cancels_open_runs_and_withdraws_their_messages(schedule
     schedules.advance_clock(days=1)
     await schedules.run_cycle()
     assert len(schedules.runs("status")) == 4
-    with pytest.raises(IllegalMove):
+    with pytest.raises(IllegalTransition):
         await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
-    with pytest.raises(IllegalMove):
+    with pytest.raises(IllegalTransition):
         await service.fire_schedule(schedules.api, schedule.user_id, schedule.id)
 
 
@@ -268,8 +268,8 @@ async def test_a_plan_computed_in_the_old_zone_is_refused(schedules: ScheduleAct
     schedules.set_clock("2026-11-16T12:00:00+00:00")
     await schedules.create(rule=DAILY)
     (lease,) = await schedules.work.claim(schedules.worker, "slow", 10)
-    call = schedules.work.call(lease, StopSignal())
-    planned = Finished(lease, await call.function(*call.arguments))
+    call = schedules.work.build_call(lease, StopSignal())
+    planned = LeaseOutcome(lease, await call.function(*call.arguments))
     schedules.admin.execute("""update "user".users set zone = 'Asia/Tokyo'""")
     async with schedules.worker.transaction():
         assert await schedules.work.settle(schedules.worker, [planned]) == frozenset()

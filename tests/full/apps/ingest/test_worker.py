@@ -113,7 +113,7 @@ async def test_the_capture_worker_logs_errors_and_continues(captures: CaptureAct
         assert "is not JSON" in failed["reason"]
         worker.wait_for_event("worker.iteration.end", sessions=1, failed=1)
         captures.admin.execute("revoke update on schedule_ingest.capture_session from duly_worker")
-        refusal = worker.wait_for_event("database.refused", kind="ingest")
+        refusal = worker.wait_for_event("database.refused", work_type="ingest")
         assert "permission denied" in refusal["error"]["message"]
         captures.admin.execute("grant update on schedule_ingest.capture_session to duly_worker")
         (key,) = await captures.create(payload())
@@ -207,7 +207,7 @@ async def test_an_idle_session_becomes_complete_while_another_cannot_be_claimed(
     add_image(captures, idle)
     captures.admin.execute(f"alter table {SCHEMA}.capture_session add check (user_id <> 13 or starts = 0)".encode())
     with CaptureWorker(captures.admin, SESSION_IDLE_TIMEOUT_SECONDS="3600") as worker:
-        worker.wait_for_event("claim.refused", key=str(bad))
+        worker.wait_for_event("claim.refused", row_id=str(bad))
         assert state(captures, idle) == ("pending", 0)
         captures.advance_clock(3601)
         worker.wait_for_event("session.processed", session_id=str(idle))
@@ -263,7 +263,7 @@ async def test_without_heartbeats_a_worker_stops_before_its_lease_expires(
         "DULY_SWEEP_SECONDS": "60",
     }
     with CaptureWorker(captures.admin, **slow) as holder:
-        lost = holder.wait_for_event("lease.lost", key=str(key))
+        lost = holder.wait_for_event("lease.lost", row_id=str(key))
         assert "ran longer than its lease of 6 s, which is not renewed" in lost["why"]
         ((began,),) = captures.rows("select locked_at from schedule_ingest.capture_session")
         assert at(lost) < began + timedelta(seconds=lease)

@@ -15,7 +15,7 @@ from duly.apps.posts.rules import RULES_VERSION, RulesAnalyzer
 from duly.apps.posts.states import POST
 from duly.apps.posts.work import PostWork, ReadResult
 from duly.lease.operations import Lease
-from duly.lease.work import Finished
+from duly.lease.work import LeaseOutcome
 from duly.worker.runner import Worker
 from tests.fast.apps.posts.test_work import (
     CALM,
@@ -288,13 +288,13 @@ async def test_a_claim_and_a_release_of_posts_cause_no_sequential_scan(
         posts.create_due(f"early{nth}")
         leases = await posts.claim(limit=10)
         async with posts.worker.transaction():
-            await work.settle(posts.worker, [Finished(lease, ReadResult(CALM)) for lease in leases])
+            await work.settle(posts.worker, [LeaseOutcome(lease, ReadResult(CALM)) for lease in leases])
         await posts.sweep()
     admin.execute(FILL.format(rows=ROWS, authors=2_000).encode())
     before = await scans(posts)
     leases = await posts.claim(limit=500)
     async with posts.worker.transaction():
-        assert len(await work.settle(posts.worker, [Finished(lease, ReadResult(CALM)) for lease in leases])) == 500
+        assert len(await work.settle(posts.worker, [LeaseOutcome(lease, ReadResult(CALM)) for lease in leases])) == 500
     await posts.sweep()
     assert await scans(posts) == before
 

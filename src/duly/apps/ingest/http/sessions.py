@@ -17,7 +17,7 @@ from duly.apps.ingest.http.models import (
 from duly.apps.ingest.model import CaptureSession
 from duly.apps.ingest.service import Ingest
 from duly.errors import (
-    IllegalMove,
+    IllegalTransition,
     RateLimited,
 )
 from duly.executors.images import decode_image
@@ -87,7 +87,7 @@ async def list_session_events(
     operation_id="add_session_image",
     summary="Add an image to a session",
     status_code=status.HTTP_201_CREATED,
-    responses=problem_responses(IllegalMove, RateLimited),
+    responses=problem_responses(IllegalTransition, RateLimited),
     openapi_extra={
         "requestBody": {
             "required": True,

@@ -18,7 +18,7 @@ from duly.apps.posts.slo import Objective, measure
 from duly.errors import (
     AlreadyPosted,
     Forbidden,
-    IllegalMove,
+    IllegalTransition,
     InvalidArgument,
     NotFound,
     RateLimited,
@@ -305,7 +305,7 @@ async def get_post_image(post_id: PostId, viewer: Viewer, pool: PoolDep, objects
     "/{post_id}",
     operation_id="edit_caption",
     summary="Change a caption",
-    responses=problem_responses(NotFound, IllegalMove),
+    responses=problem_responses(NotFound, IllegalTransition),
 )
 async def edit_caption(
     post_id: PostId,

@@ -31,7 +31,7 @@ from duly.apps.scheduler.wallclock import parse_zone
 from duly.db.clock import get_current_time
 from duly.db.pool import Pool
 from duly.errors import (
-    IllegalMove,
+    IllegalTransition,
     InvalidArgument,
     KeyReused,
     LimitReached,
@@ -89,7 +89,7 @@ async def get_schedule(schedule_id: ScheduleId, user_id: Reader, pool: PoolDep) 
     "/{schedule_id}",
     operation_id="change_schedule",
     summary="Change a schedule",
-    responses=problem_responses(IllegalMove, RateLimited),
+    responses=problem_responses(IllegalTransition, RateLimited),
 )
 async def change_schedule(
     schedule_id: ScheduleId, body: ScheduleChanges, user_id: Writer, pool: PoolDep
@@ -103,7 +103,7 @@ async def change_schedule(
     "/{schedule_id}/pause",
     operation_id="pause_schedule",
     summary="Pause a schedule",
-    responses=problem_responses(IllegalMove, RateLimited),
+    responses=problem_responses(IllegalTransition, RateLimited),
 )
 async def pause_schedule(schedule_id: ScheduleId, user_id: Writer, pool: PoolDep) -> ScheduleResponse:
     """Runs whose reminder is not due yet are deleted; needs the scope `scheduler:write`."""
@@ -114,7 +114,7 @@ async def pause_schedule(schedule_id: ScheduleId, user_id: Writer, pool: PoolDep
     "/{schedule_id}/resume",
     operation_id="resume_schedule",
     summary="Resume a paused schedule",
-    responses=problem_responses(IllegalMove, RateLimited),
+    responses=problem_responses(IllegalTransition, RateLimited),
 )
 async def resume_schedule(schedule_id: ScheduleId, user_id: Writer, pool: PoolDep) -> ScheduleResponse:
     """Periods missed meanwhile are skipped; needs the scope `scheduler:write`."""
@@ -125,7 +125,7 @@ async def resume_schedule(schedule_id: ScheduleId, user_id: Writer, pool: PoolDe
     "/{schedule_id}/archive",
     operation_id="archive_schedule",
     summary="Archive a schedule",
-    responses=problem_responses(IllegalMove, RateLimited),
+    responses=problem_responses(IllegalTransition, RateLimited),
 )
 async def archive_schedule(schedule_id: ScheduleId, user_id: Writer, pool: PoolDep) -> ScheduleResponse:
     """For good; its open runs are cancelled; needs the scope `scheduler:write`.
@@ -143,7 +143,7 @@ async def archive_schedule(schedule_id: ScheduleId, user_id: Writer, pool: PoolD
     response_description="The run was created.",
     responses={
         status.HTTP_200_OK: {"model": RunSummary, "description": "A run exists for this minute; this is it."},
-        **problem_responses(IllegalMove, LimitReached, RateLimited),
+        **problem_responses(IllegalTransition, LimitReached, RateLimited),
     },
 )
 async def fire_schedule(schedule_id: ScheduleId, user_id: Writer, pool: PoolDep, response: Response) -> RunSummary:

@@ -131,7 +131,7 @@ create table duly.workers (
     host text not null,
     pid bigint not null,
     version text not null,
-    kinds text[] not null,
+    work_types text[] not null,
     slots jsonb not null,
     started_at timestamptz not null default duly.clock(),
     seen_at timestamptz not null default duly.clock(),
@@ -199,7 +199,7 @@ create table duly.outbox (
     lease_expires_at timestamptz,
     settled_by text,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     seq bigint not null generated always as identity,
     is_in_line boolean not null default false,
     constraint pk_outbox primary key (id),
@@ -248,7 +248,7 @@ create index idx_outbox__seq_failed on duly.outbox (seq) where status = 'failed'
 create index idx_outbox__seq_uncertain on duly.outbox (seq) where status = 'uncertain';
 create index idx_outbox__seq on duly.outbox (seq);
 
--- The ledger: jobs, the log of everything that happened to them, how many of a kind may run, and the functions that any
+-- The ledger: jobs, the log of everything that happened to them, how many of a type may run, and the functions that any
 -- language may call.
 
 create sequence duly.wake_ledger as bigint;
@@ -306,7 +306,7 @@ create table ledger.job (
     retain_until timestamptz,
     event_detail jsonb,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     constraint pk_job primary key (id),
     constraint ck_job__status_finished_at_consistency check (
         (finished_at is not null) = (status in ('succeeded', 'canceled', 'dead_letter'))
@@ -336,7 +336,7 @@ create index idx_job__org_id_created_at_desc on ledger.job (org_id, created_at d
 create unique index idx_job__org_id_idempotency_key on ledger.job (org_id, idempotency_key)
     where idempotency_key is not null;
 create index idx_job__status_created_at on ledger.job (status, created_at);
--- What is claimed: neither a job that is due later nor one of another kind ever lies between two that are wanted.
+-- What is claimed: neither a job that is due later nor one of another type ever lies between two that are wanted.
 create index idx_job__queue_type_priority_run_at_id on ledger.job (queue, type, priority desc, run_at, id)
     where status = 'queued';
 create index idx_job__retain_until on ledger.job (retain_until) where retain_until is not null;

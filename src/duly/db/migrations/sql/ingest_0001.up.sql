@@ -39,7 +39,7 @@ create table {ingest}.capture_session (
     starts bigint not null default 0,
     settled_by text,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     constraint pk_capture_session primary key (id)
 ) with (
     fillfactor = 60, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
@@ -210,7 +210,7 @@ create table {ingest}.schedule_notification (
     seq bigint not null generated always as identity,
     is_in_line boolean not null default false,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     constraint pk_schedule_notification primary key (notification_id),
     constraint fk_schedule_notification_capture_session_source_session_id foreign key (source_session_id)
         references {ingest}.capture_session (id) on delete restrict,

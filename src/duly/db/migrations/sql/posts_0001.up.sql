@@ -26,7 +26,7 @@ create table posts.posts (
     legacy jsonb,
     settled_by text,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     constraint pk_posts primary key (id),
     constraint fk_posts_users_author_id foreign key (author_id) references "user".users (uid) on delete restrict,
     constraint ck_posts__release_time check (legacy is not null or release_time = created_at + interval '6 hours')

@@ -17,7 +17,7 @@ create table scheduler.jobs (
     request_key text,
     request_digest bytea,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     constraint pk_jobs primary key (id),
     constraint fk_jobs_users_user_id foreign key (user_id) references "user".users (id) on delete restrict,
     constraint uq_jobs__user_id_request_key unique (user_id, request_key),
@@ -166,7 +166,7 @@ create table scheduler.job_runs (
     reminder_id uuid,
     reason text,
     revision bigint not null default 0,
-    moved_from text,
+    transition_from text,
     constraint pk_job_runs primary key (id, scheduled_at),
     constraint fk_job_runs_jobs_job_id foreign key (job_id) references scheduler.jobs (id) on delete cascade,
     constraint ck_job_runs__status

@@ -1,5 +1,5 @@
 -- A state machine in the database: a guard before every row, an insert into the log after every statement.
--- `state_machine.py` fills in the names and transitions of each table.
+-- `render_guards.py` fills in the names and transitions of each table.
 
 -- name: guard
 -- Refuses every transition that is not listed; an insert is one too. The guard alone writes revision and previous
@@ -14,14 +14,14 @@ begin
             raise exception '% cannot begin as %', {name}, new.{state} using errcode = 'DU001';
         end if;
         new.revision := 1;
-        new.moved_from := null;{at_insert}
+        new.transition_from := null;{at_insert}
     elsif new.{key} is distinct from old.{key} then
-        raise exception 'the key of % % cannot change', {name}, old.{key} using errcode = 'DU001';{fixed}
+        raise exception 'the primary key of % % cannot change', {name}, old.{key} using errcode = 'DU001';{immutable}
     elsif new.{state} is not distinct from old.{state} and not (
-        {moved}
+        {is_transition}
     ) then
         new.revision := old.revision;
-        new.moved_from := null;{at_stay}
+        new.transition_from := null;{at_other_update}
     elsif new.{state} is distinct from old.{state} and not (case old.{state}::text
         {edges}
         else false
@@ -30,7 +30,7 @@ begin
             old.{state}, new.{state} using errcode = 'DU001';
     else
         new.revision := old.revision + 1;
-        new.moved_from := old.{state}::text;{at_move}
+        new.transition_from := old.{state}::text;{at_transition}
     end if;{rules}
     return new;
 end
@@ -40,7 +40,7 @@ create or replace trigger {guard}
     before insert or update on {schema}.{table}
     for each row execute function {schema}.{guard}();
 
--- name: fixed
+-- name: immutable
 -- Columns that cannot change after the insert.
 elsif (
     {news}
@@ -71,19 +71,19 @@ create or replace function {schema}.{timeline}() returns trigger
 begin
     insert into {log} ({columns})
     select
-        {line}
-    from moved
-    where moved_from is not null or tg_op = 'INSERT';
+        {values}
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
 create or replace trigger {timeline_insert}
     after insert on {schema}.{table}
-    referencing new table as moved
+    referencing new table as new_rows
     for each statement execute function {schema}.{timeline}();
 
 create or replace trigger {timeline_update}
     after update on {schema}.{table}
-    referencing new table as moved
+    referencing new table as new_rows
     for each statement execute function {schema}.{timeline}();
