@@ -260,7 +260,7 @@ comment on table posts.intent_minutes is
 
 create table posts.objectives (
     name text not null,
-    looked_at timestamptz not null default '-infinity',
+    checked_at timestamptz not null default '-infinity',
     breached_at timestamptz,
     breaches bigint not null default 0,
     constraint pk_objectives primary key (name),
@@ -294,11 +294,11 @@ create or replace function posts.iso(at timestamptz) returns text
 
 comment on function posts.iso(timestamptz) is 'An instant as the documents write it: ISO 8601, UTC.';
 
-create or replace function posts.kept_name(upload text) returns text
+create or replace function posts.permanent_name(upload text) returns text
     language sql immutable parallel safe
     return 'posts/' || substr(upload, 6, 2) || '/' || substr(upload, 6);
 
-comment on function posts.kept_name(text) is
+comment on function posts.permanent_name(text) is
     'Where the image of a post is stored: temp/ab1.jpg becomes posts/ab/ab1.jpg.';
 
 -- Asking for a post ---------------------------------------------------------------------------------------------------
@@ -359,7 +359,7 @@ begin
         (id, author_id, release_time, created_at, updated_at, daily_key, request_id, caption, image_url)
     values (
         new_post, author, due_at, made_at, made_at, posts.daily_key(author, made_at),
-        create_intent.request_id, create_intent.caption, posts.kept_name(upload)
+        create_intent.request_id, create_intent.caption, posts.permanent_name(upload)
     );
 end
 $$;
@@ -389,8 +389,8 @@ begin
     with gone as (delete from posts.uploads as u where u.name = any (names) returning u.name, u.author_id)
     select g.name, case when not exists (
         select from posts.posts as p
-        where p.author_id = g.author_id and p.image_url = posts.kept_name(g.name)
-    ) then posts.kept_name(g.name) end
+        where p.author_id = g.author_id and p.image_url = posts.permanent_name(g.name)
+    ) then posts.permanent_name(g.name) end
     from gone as g;
 end
 $$;
@@ -642,7 +642,7 @@ grant select on posts.posts, posts.documents, posts.daily_locks, posts.idempoten
     posts.intent_minutes, posts.objectives
     to "duly_worker", "duly_api", "duly_readonly";
 
-grant execute on function posts.daily_key(text, timestamptz), posts.iso(timestamptz), posts.kept_name(text)
+grant execute on function posts.daily_key(text, timestamptz), posts.iso(timestamptz), posts.permanent_name(text)
     to "duly_worker", "duly_api", "duly_readonly";
 
 grant update (caption) on posts.posts to "duly_api";
@@ -659,12 +659,12 @@ grant execute on function posts.create_intent(text, uuid, bytea, text, text, boo
 
 grant execute on function posts.expire_uploads(bigint), posts.retain(bigint) to "duly_worker";
 
-grant update (looked_at, breached_at, breaches) on posts.objectives to "duly_worker";
+grant update (checked_at, breached_at, breaches) on posts.objectives to "duly_worker";
 
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'posts', applied.object, applied.sha256
-from unnest( E'{"function posts.daily_key","function posts.iso","function posts.kept_name","function posts.create_intent","function posts.expire_uploads","function posts.retain","view posts.documents","function \\"posts\\".\\"posts_guard\\"","trigger \\"posts_guard\\" on \\"posts\\".\\"posts\\"","function \\"posts\\".\\"posts_timeline\\"","trigger \\"posts_timeline_insert\\" on \\"posts\\".\\"posts\\"","trigger \\"posts_timeline_update\\" on \\"posts\\".\\"posts\\"","grants"}'::text[], '{"65c7adc5a5948177ad76d05882a63aac3f920b385369ae432d2e161a5c65739e","90a935529db8e52ac70389be3c9df360322c289fd9ec54d7e320bb069b911d9b","239cf2313392e89196d91de37e695800722c14aadfba8119c404208a5f675423","c55a7c09b3859744cd4a6e3261021677522d83c1749cacf8e244ef431ff57a63","1596a3662d0052d8da9a3c9edca6329ebc483174cfbac5cc543fafc424d4217c","05a6cc484cfb944ff28fa2fa1ea8b9d19437885919e196a3c10c379797c486a1","25dfaee0a63dd91831620059b0400230ac8ee792f3fc8a165ba836910d9930d9","50e8f6263e87b9d741b3fb3f4d959206086541fe52474882938caac77b3b0a82","73b3db3f2083faafb14821467824fea6971a3a19e21670c9504864b72ca14510","544283d3c2985dc9f014957e5b5bf44ed72f3622235c6d286056d3fbe69a8295","cd6310311a4f477c9e7bc3df1f0d416370a662928ffc802084b5d1fdf174bffb","4dd56e7bb5153c6aa5381714c3e1d752445332a3d65848beaf5d43c88e43d510","262fe24a7d352d8e7bbcf1088adb97eea3aa994253b1bdf90a73da40a948786f"}'::text[]) as applied (object, sha256)
+from unnest( E'{"function posts.daily_key","function posts.iso","function posts.permanent_name","function posts.create_intent","function posts.expire_uploads","function posts.retain","view posts.documents","function \\"posts\\".\\"posts_guard\\"","trigger \\"posts_guard\\" on \\"posts\\".\\"posts\\"","function \\"posts\\".\\"posts_timeline\\"","trigger \\"posts_timeline_insert\\" on \\"posts\\".\\"posts\\"","trigger \\"posts_timeline_update\\" on \\"posts\\".\\"posts\\"","grants"}'::text[], '{"65c7adc5a5948177ad76d05882a63aac3f920b385369ae432d2e161a5c65739e","90a935529db8e52ac70389be3c9df360322c289fd9ec54d7e320bb069b911d9b","c9a791489ab5a82250a45c35ac25015f1b83539ff447e7f77d27530b8be153e9","4d821c5fd1d852866d18e9e3bc9dce54fd41afc45648f071c82bf568794e1248","da51326a9f0b95bff53c413d160cc907c55e85c75b47cb9cd13a89d4a75ac300","05a6cc484cfb944ff28fa2fa1ea8b9d19437885919e196a3c10c379797c486a1","25dfaee0a63dd91831620059b0400230ac8ee792f3fc8a165ba836910d9930d9","50e8f6263e87b9d741b3fb3f4d959206086541fe52474882938caac77b3b0a82","73b3db3f2083faafb14821467824fea6971a3a19e21670c9504864b72ca14510","544283d3c2985dc9f014957e5b5bf44ed72f3622235c6d286056d3fbe69a8295","cd6310311a4f477c9e7bc3df1f0d416370a662928ffc802084b5d1fdf174bffb","4dd56e7bb5153c6aa5381714c3e1d752445332a3d65848beaf5d43c88e43d510","aa88702017ef68c4faec757ca0dfcfd1ee7ba9f068750597c7908310ee4e084c"}'::text[]) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 do $closing$

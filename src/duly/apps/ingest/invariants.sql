@@ -297,7 +297,7 @@ from (
 order by offender
 limit %(limit)s;
 
--- The scheduler ---------------------------------------------------------------------------------------------------------
+-- The scheduler -------------------------------------------------------------------------------------------------------
 
 -- name: notifications_match_their_delivery
 -- The contract's status of a notification follows from its delivery state, which is that of its last transition. No

@@ -1,7 +1,7 @@
 -- Capture sessions and their images. {schema} is DB_SCHEMA. Every statement works on the tables of our migrations
 -- and on those of a backend that has the contract's columns and those that the lease migration adds.
 
--- Creating sessions -----------------------------------------------------------------------------------------------------
+-- Creating sessions ---------------------------------------------------------------------------------------------------
 
 -- name: add_session
 -- A session starts pending. One with a payload has no images to wait for: it is closed at once.
@@ -38,7 +38,7 @@ set closed_at = coalesce(closed_at, duly.clock())
 where id = %(session_id)s and user_id = %(user_id)s and state = 'pending'
 returning id;
 
--- Uploads of single images ----------------------------------------------------------------------------------------------
+-- Uploads of single images --------------------------------------------------------------------------------------------
 
 -- name: lock_intake
 -- Serializes uploads of one person until the transaction ends: in a statement of its own, so that the next one sees what
@@ -73,7 +73,7 @@ join {schema}.capture_image as i on i.session_id = s.id and i.telegram_message_i
 where s.user_id = %(user_id)s and i.r2_key = any (%(r2_keys)s::text[])
 limit 1;
 
--- Reading ---------------------------------------------------------------------------------------------------------------
+-- Reading -------------------------------------------------------------------------------------------------------------
 
 -- name: find_session
 -- A session of this person, or of any person when none is given.
@@ -105,7 +105,7 @@ where session_id = %(session_id)s
 order by sequence
 limit %(limit)s;
 
--- Worker ----------------------------------------------------------------------------------------------------------------
+-- Worker --------------------------------------------------------------------------------------------------------------
 
 -- name: close_idle
 -- Closes sessions whose last image is older than the idle timeout, by the database's clock. A session that is just getting

@@ -17,10 +17,10 @@ create or replace function posts.iso(at timestamptz) returns text
     return to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
 comment on function posts.iso(timestamptz) is 'An instant as the documents write it: ISO 8601, UTC.';
 
-create or replace function posts.kept_name(upload text) returns text
+create or replace function posts.permanent_name(upload text) returns text
     language sql immutable parallel safe
     return 'posts/' || substr(upload, 6, 2) || '/' || substr(upload, 6);
-comment on function posts.kept_name(text) is
+comment on function posts.permanent_name(text) is
     'Where the image of a post is stored: temp/ab1.jpg becomes posts/ab/ab1.jpg.';
 
 -- Asking for a post ---------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ begin
         (id, author_id, release_time, created_at, updated_at, daily_key, request_id, caption, image_url)
     values (
         new_post, author, due_at, made_at, made_at, posts.daily_key(author, made_at),
-        create_intent.request_id, create_intent.caption, posts.kept_name(upload)
+        create_intent.request_id, create_intent.caption, posts.permanent_name(upload)
     );
 end
 $$;
@@ -110,8 +110,8 @@ begin
     with gone as (delete from posts.uploads as u where u.name = any (names) returning u.name, u.author_id)
     select g.name, case when not exists (
         select from posts.posts as p
-        where p.author_id = g.author_id and p.image_url = posts.kept_name(g.name)
-    ) then posts.kept_name(g.name) end
+        where p.author_id = g.author_id and p.image_url = posts.permanent_name(g.name)
+    ) then posts.permanent_name(g.name) end
     from gone as g;
 end
 $$;
@@ -190,7 +190,7 @@ grant usage on schema posts to {worker}, {api}, {readonly};
 grant select on posts.posts, posts.documents, posts.daily_locks, posts.idempotency_keys, posts.uploads,
     posts.intent_minutes, posts.objectives
     to {worker}, {api}, {readonly};
-grant execute on function posts.daily_key(text, timestamptz), posts.iso(timestamptz), posts.kept_name(text)
+grant execute on function posts.daily_key(text, timestamptz), posts.iso(timestamptz), posts.permanent_name(text)
     to {worker}, {api}, {readonly};
 grant update (caption) on posts.posts to {api};
 grant update (
@@ -200,4 +200,4 @@ grant insert on posts.uploads to {api};
 grant insert, update on posts.intent_minutes to {api};
 grant execute on function posts.create_intent(text, uuid, bytea, text, text, boolean) to {api};
 grant execute on function posts.expire_uploads(bigint), posts.retain(bigint) to {worker};
-grant update (looked_at, breached_at, breaches) on posts.objectives to {worker};
+grant update (checked_at, breached_at, breaches) on posts.objectives to {worker};

@@ -1,6 +1,6 @@
 -- Posts. Every statement is bounded. Released posts are public; others are visible to their author only.
 
--- Creating --------------------------------------------------------------------------------------------------------------
+-- Creating ------------------------------------------------------------------------------------------------------------
 
 -- name: create_intent
 -- Creates the only post of an author and day; the same request gets the stored response. Refusals have their own SQLSTATE.
@@ -17,7 +17,7 @@ update posts.posts set caption = %(caption)s
 where id = %(post_id)s and author_id = %(author)s and status = 'PENDING'
 returning id;
 
--- Reading ---------------------------------------------------------------------------------------------------------------
+-- Reading -------------------------------------------------------------------------------------------------------------
 
 -- name: find_post
 -- A post that the viewer may see; request and lease are visible to its author and to administrators (reader '*') only.
@@ -62,7 +62,7 @@ where author_id = %(author)s and (status = 'RELEASED' or %(viewer)s in (author_i
 order by created_at desc, id desc
 limit %(limit)s;
 
--- Releasing -------------------------------------------------------------------------------------------------------------
+-- Releasing -----------------------------------------------------------------------------------------------------------
 
 -- name: write_notices
 -- Notifies each author once, in the transaction that releases the post and in their language: by Telegram if linked, else
@@ -82,7 +82,7 @@ where p.legacy is null
 order by p.id
 on conflict (dedupe_key) do nothing;
 
--- Purging ---------------------------------------------------------------------------------------------------------------
+-- Purging -------------------------------------------------------------------------------------------------------------
 
 -- name: expire_uploads
 -- Uploads that became no post in time, with the name of their permanent copy.
@@ -92,7 +92,7 @@ select name, kept from posts.expire_uploads(%(limit)s);
 -- Deletes expired responses and per-minute counts.
 select posts.retain(%(limit)s);
 
--- Counting intents ------------------------------------------------------------------------------------------------------
+-- Counting intents ----------------------------------------------------------------------------------------------------
 
 -- name: count_intents
 -- Adds to the counts by outcome of the current minute.
@@ -102,7 +102,7 @@ from unnest(%(outcomes)s::text[], %(intents)s::bigint[]) as g (outcome, intents)
 order by g.outcome
 on conflict (minute, outcome) do update set intents = m.intents + excluded.intents;
 
--- The first version -----------------------------------------------------------------------------------------------------
+-- The first version ---------------------------------------------------------------------------------------------------
 
 -- name: add_authors
 -- Creates users for the authors of imported documents.

@@ -13,12 +13,12 @@ begin
     elsif new."id" is distinct from old."id" then
         raise exception 'the key of % % cannot change', 'schedule', old."id" using errcode = 'DU001';
     elsif (
-        new."user_id", new."created_at", new."request_key", new."request_digest"
+        new."user_id", new."created_at", new."idempotency_key", new."request_digest"
     ) is distinct from (
-        old."user_id", old."created_at", old."request_key", old."request_digest"
+        old."user_id", old."created_at", old."idempotency_key", old."request_digest"
     ) then
         raise exception 'of % % these stay as they are: %', 'schedule', old."id",
-            'user_id, created_at, request_key, request_digest'
+            'user_id, created_at, idempotency_key, request_digest'
             using errcode = 'DU001';
     elsif new."status" is not distinct from old."status" and not (
         ((new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at))
@@ -123,8 +123,8 @@ begin
     insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
         'run', "id"::text, revision, duly.clock(), moved_from, "status"::text, null::text,
-            jsonb_strip_nulls(jsonb_build_object('job', job_id, 'period', period_key, 'remindAt', remind_at, 'reason',
-            reason))
+            jsonb_strip_nulls(jsonb_build_object('job_id', job_id, 'period_key', period_key, 'remind_at', remind_at,
+            'reason', reason))
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;

@@ -211,7 +211,7 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: entries_are_booked_once
+-- name: expenses_are_booked_once
 -- An expense entry has one source, and a source has one entry; an entry is reversed at most once. The expense of an
 -- answer is not booked again for the same user and time under another source.
 select format('%%s was booked %%s times', source_ref, count(*)) as offender
@@ -233,7 +233,7 @@ where e.source_ref like 'scheduler:%%' and again.reverses is null and again.sour
 order by 1
 limit %(limit)s;
 
--- name: entries_match_their_answer
+-- name: expenses_match_their_answer
 -- An expense entry matches its answer: the user of the schedule, the time of the answer, and the amount and currency of
 -- the answer, if it has them; else those of the schedule, unless it was changed since, with a tolerance of one minute for
 -- concurrent changes. No amount is NaN.
@@ -256,7 +256,7 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: entries_have_their_answer
+-- name: expenses_have_their_answer
 -- Every expense entry of a schedule has the answer that it was booked for.
 select offender
 from (
@@ -274,7 +274,7 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: reversals_cancel_their_entry
+-- name: reversals_cancel_their_expense
 -- A reversed entry and its reversal add up to zero.
 select format('entry %%s does not take back the whole of %%s', e.id, b.id) as offender
 from expense.expenses as e
@@ -299,10 +299,10 @@ limit %(limit)s;
 -- A reminder is sent to the user of its schedule, and refers to a run that exists or existed.
 select offender
 from (
-    select format('message %%s about run %%s is for %%s, and the schedule is of %%s', o.id, o.payload ->> 'run',
+    select format('message %%s about run %%s is for %%s, and the schedule is of %%s', o.id, o.payload ->> 'job_run_id',
         o.recipient, u.uid) as offender
     from duly.outbox as o
-    join scheduler.job_run_keys as k on k.job_run_id = (o.payload ->> 'run')::bigint
+    join scheduler.job_run_keys as k on k.job_run_id = (o.payload ->> 'job_run_id')::bigint
     join scheduler.jobs as j on j.id = k.job_id
     join "user".users as u on u.id = j.user_id
     where o.kind = 'reminder.due' and o.recipient <> u.uid

@@ -189,7 +189,7 @@ async def test_racing_workers_report_each_breach_once(posts: PostActions, dsn: s
 
 def last_checked_at(posts: PostActions) -> Any:
     """Return when the SLO was last checked."""
-    return posts.one("select min(looked_at) from posts.objectives")
+    return posts.one("select min(checked_at) from posts.objectives")
 
 
 # Settings -------------------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ async def test_a_sent_reminder_is_recorded_with_its_run(schedules: ScheduleActio
     schedule = await schedules.create(rule=DAILY, first_run_at=TEN)
     await schedules.plan()
     await schedules.remind()
-    assert schedules.runs("status", "sent_at is null", "remind_at is null", "reminder_id is not null") == [
+    assert schedules.runs("status", "sent_at is null", "remind_at is null", "message_id is not null") == [
         ("pending", True, True, True)
     ]
     schedules.send()
