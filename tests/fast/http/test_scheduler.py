@@ -267,6 +267,7 @@ def test_patch_changes_only_the_given_fields(anna: httpx2.Client) -> None:
     assert ok_body(anna.patch(at, json={"expense": {"amount": 3, "currency": "SEK"}}))["expense"]["amount"] == "3"
     assert ok_body(anna.patch(at, json={"channel": "console"}))["expense"]["currency"] == "SEK"
     assert ok_body(anna.patch(at, json={"expense": None}))["expense"] is None
+    assert ok_body(anna.patch(at, json={"description": None}))["description"] is None
     assert ok_body(anna.patch(at, json={}))["name"] == "Flat"
 
 
@@ -274,7 +275,7 @@ def test_patch_changes_only_the_given_fields(anna: httpx2.Client) -> None:
     ("change", "place"),
     [
         ({"name": None}, "name"),
-        ({"description": None}, "description"),
+        ({"channel": None}, "channel"),
         ({"rule": "never"}, "rule"),
         ({"status": "archived"}, "status"),
         ({"expense": {}}, "expense.amount"),

@@ -159,7 +159,7 @@ begin
         where e.id = new.reverses and e.reverses is null and e.amount = -new.amount
             and (e.user_id, e.currency) = (new.user_id, new.currency)
     ) then
-        raise exception 'expense % cannot be reversed so: the same user and currency, the negative amount, no reversal itself',
+        raise exception 'expense % cannot be reversed so: the same user and currency, the negative amount, no reversal',
             new.reverses using errcode = 'check_violation', constraint = 'ck_expenses__reverses';
     end if;
     return new;
@@ -846,14 +846,16 @@ select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status, (
 from scheduler.job_runs as d
 where d.remind_at <= duly.now() and d.remind_at is not null and d.scheduled_at < duly.now() + interval '8 days'
     and coalesce((
-        select not p.is_closing and (d.status <> 'pending' or p.next_at > duly.now() or p.state = 'stuck')
+        select not p.is_closing
+            and (d.status <> 'pending' or p.next_at > duly.now() or p.plan_at is null or p.state = 'stuck')
         from scheduler.job_plans as p
         where p.job_id = d.job_id
     ), true);
 comment on view scheduler.due_runs is
     'Runs whose reminder is due; with a missed_reason no reminder is sent, and the run is closed for that reason. Runs '
-    'of a schedule that is not planned up to now wait for that, because its latest missed run is not known yet. A '
-    'snoozed run is reminded of again whatever was missed. Runs of an archived schedule are not due.';
+    'of a schedule that is not planned up to now wait for that, because its latest missed run is not known yet; while '
+    'it is paused nothing more is planned, and they do not wait. A snoozed run is reminded of again whatever was '
+    'missed. Runs of an archived schedule are not due.';
 
 create or replace function scheduler.is_locked(run bigint, run_scheduled_at timestamptz) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp
