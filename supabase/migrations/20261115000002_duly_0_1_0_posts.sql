@@ -278,7 +278,7 @@ insert into posts.objectives (name) values ('intents'), ('lag'), ('stuck');
 -- Posts: one per author and UTC day, released six hours later. Columns are snake_case; the contract's camelCase is the
 -- shape of its documents, in one view.
 
--- One spelling of the day ---------------------------------------------------------------------------------------------
+-- Daily key -----------------------------------------------------------------------------------------------------------
 
 create or replace function posts.daily_key(author text, at timestamptz) returns text
     language sql stable parallel safe
@@ -301,10 +301,10 @@ create or replace function posts.permanent_name(upload text) returns text
 comment on function posts.permanent_name(text) is
     'Where the image of a post is stored: temp/ab1.jpg becomes posts/ab/ab1.jpg.';
 
--- Asking for a post ---------------------------------------------------------------------------------------------------
+-- Creating a post -----------------------------------------------------------------------------------------------------
 
 create or replace function posts.create_intent(
-    author text, request_id uuid, digest bytea, caption text, upload text, is_kept boolean,
+    author text, request_id uuid, digest bytea, caption text, upload text, is_stored boolean,
     out is_new boolean, out answer jsonb
 )
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -316,7 +316,7 @@ declare
     known posts.idempotency_keys;
 begin
     answer := jsonb_build_object('postId', new_post, 'status', 'PENDING', 'releaseTime', posts.iso(due_at));
-    -- First whether this very request came before: its own success must not be held against it.
+    -- First whether the same request came before: its own post must not refuse it.
     for _ in 1..10 loop
         insert into posts.idempotency_keys as k
             (author_id, request_id, request_digest, post_id, answer, created_at, expires_at)
@@ -332,15 +332,15 @@ begin
         select * into known
         from posts.idempotency_keys as k
         where k.author_id = author and k.request_id = create_intent.request_id;
-        continue when not found;  -- retention took it this instant
+        continue when not found;  -- retention has just deleted it
         if known.request_digest <> digest then
-            raise exception 'the request id % stands for another request', create_intent.request_id
+            raise exception 'the request id % belongs to another request', create_intent.request_id
                 using errcode = 'DU002', hint = 'use a request id of its own for every post';
         end if;
         answer := known.answer;
         return;
     end loop;
-    -- Then whether the day is taken. The loser of a race has written nothing when it is refused: all of this is undone.
+    -- Then whether the day has a post. A request that is refused has written nothing: all of this is rolled back.
     insert into posts.daily_locks (id, created_at, post_id)
     values (posts.daily_key(author, made_at) || '_UTC', made_at, new_post)
     on conflict do nothing;
@@ -349,9 +349,9 @@ begin
             select l.post_id::text from posts.daily_locks as l where l.id = posts.daily_key(author, made_at) || '_UTC'
         );
     end if;
-    -- The image is there, is theirs, and is not swept away before this ends.
+    -- The image exists, is the author's, and is not deleted before this transaction ends.
     perform from posts.uploads as u where u.name = upload and u.author_id = author for key share;
-    if not found or not is_kept then
+    if not found or not is_stored then
         raise exception 'there is no image % of yours: upload it first, and use it within 24 hours', upload
             using errcode = 'DU004';
     end if;
@@ -368,9 +368,9 @@ comment on function posts.create_intent(text, uuid, bytea, text, text, boolean) 
     'Create the post of an author for the UTC day, or return the answer that the same request got. DU002: the request '
     'id belongs to another request; DU003: the day has a post (its id is the detail); DU004: there is no such image.';
 
--- What may leave ------------------------------------------------------------------------------------------------------
+-- Expiry --------------------------------------------------------------------------------------------------------------
 
-create or replace function posts.expire_uploads(max_rows bigint) returns table (name text, kept text)
+create or replace function posts.expire_uploads(max_rows bigint) returns table (name text, permanent text)
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 #variable_conflict use_column
@@ -633,7 +633,7 @@ begin
 end
 $revoke$;
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Grants --------------------------------------------------------------------------------------------------------------
 -- Posts are inserted by an intent, or by the import, which runs as the owner. A client changes the caption only.
 
 grant usage on schema posts to "duly_worker", "duly_api", "duly_readonly";
@@ -664,7 +664,7 @@ grant update (checked_at, breached_at, breaches) on posts.objectives to "duly_wo
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'posts', applied.object, applied.sha256
-from unnest( E'{"function posts.daily_key","function posts.iso","function posts.permanent_name","function posts.create_intent","function posts.expire_uploads","function posts.retain","view posts.documents","function \\"posts\\".\\"posts_guard\\"","trigger \\"posts_guard\\" on \\"posts\\".\\"posts\\"","function \\"posts\\".\\"posts_timeline\\"","trigger \\"posts_timeline_insert\\" on \\"posts\\".\\"posts\\"","trigger \\"posts_timeline_update\\" on \\"posts\\".\\"posts\\"","grants"}'::text[], '{"65c7adc5a5948177ad76d05882a63aac3f920b385369ae432d2e161a5c65739e","90a935529db8e52ac70389be3c9df360322c289fd9ec54d7e320bb069b911d9b","c9a791489ab5a82250a45c35ac25015f1b83539ff447e7f77d27530b8be153e9","4d821c5fd1d852866d18e9e3bc9dce54fd41afc45648f071c82bf568794e1248","da51326a9f0b95bff53c413d160cc907c55e85c75b47cb9cd13a89d4a75ac300","05a6cc484cfb944ff28fa2fa1ea8b9d19437885919e196a3c10c379797c486a1","25dfaee0a63dd91831620059b0400230ac8ee792f3fc8a165ba836910d9930d9","50e8f6263e87b9d741b3fb3f4d959206086541fe52474882938caac77b3b0a82","73b3db3f2083faafb14821467824fea6971a3a19e21670c9504864b72ca14510","544283d3c2985dc9f014957e5b5bf44ed72f3622235c6d286056d3fbe69a8295","cd6310311a4f477c9e7bc3df1f0d416370a662928ffc802084b5d1fdf174bffb","4dd56e7bb5153c6aa5381714c3e1d752445332a3d65848beaf5d43c88e43d510","aa88702017ef68c4faec757ca0dfcfd1ee7ba9f068750597c7908310ee4e084c"}'::text[]) as applied (object, sha256)
+from unnest( E'{"function posts.daily_key","function posts.iso","function posts.permanent_name","function posts.create_intent","function posts.expire_uploads","function posts.retain","view posts.documents","function \\"posts\\".\\"posts_guard\\"","trigger \\"posts_guard\\" on \\"posts\\".\\"posts\\"","function \\"posts\\".\\"posts_timeline\\"","trigger \\"posts_timeline_insert\\" on \\"posts\\".\\"posts\\"","trigger \\"posts_timeline_update\\" on \\"posts\\".\\"posts\\"","grants"}'::text[], '{"65c7adc5a5948177ad76d05882a63aac3f920b385369ae432d2e161a5c65739e","90a935529db8e52ac70389be3c9df360322c289fd9ec54d7e320bb069b911d9b","c9a791489ab5a82250a45c35ac25015f1b83539ff447e7f77d27530b8be153e9","a23bb6cbd49c5cfc5ac713bf3edec252f31a0df6ec8dcf6f95616eec5ec008de","b16466213e6251ac3be8c23da3b41e445fe90c5505399cc09e59334e88e7c1e9","05a6cc484cfb944ff28fa2fa1ea8b9d19437885919e196a3c10c379797c486a1","25dfaee0a63dd91831620059b0400230ac8ee792f3fc8a165ba836910d9930d9","50e8f6263e87b9d741b3fb3f4d959206086541fe52474882938caac77b3b0a82","73b3db3f2083faafb14821467824fea6971a3a19e21670c9504864b72ca14510","544283d3c2985dc9f014957e5b5bf44ed72f3622235c6d286056d3fbe69a8295","cd6310311a4f477c9e7bc3df1f0d416370a662928ffc802084b5d1fdf174bffb","4dd56e7bb5153c6aa5381714c3e1d752445332a3d65848beaf5d43c88e43d510","aa88702017ef68c4faec757ca0dfcfd1ee7ba9f068750597c7908310ee4e084c"}'::text[]) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 do $closing$

@@ -78,7 +78,7 @@ def test_expenses_are_listed_and_exported(cli: ScheduleCommandLine, tmp_path: Pa
     assert 'reverses: "' in text.stdout
     file = tmp_path / "books.beancount"
     arguments = ["expenses", "export", "--format", "beancount", "--out", file]
-    assert cli.output(*arguments) == f"exported  2 entries to {file}\n"
+    assert cli.output(*arguments) == f"exported  2 expenses to {file}\n"
     assert file.read_text() == text.stdout
     assert file.stat().st_mode & 0o777 == 0o666 & ~umask()
     assert cli.json(*arguments) == {"entries": 2, "file": str(file)}

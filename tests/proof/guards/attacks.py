@@ -696,7 +696,7 @@ ATTACKS: Mapping[str, Attack] = {
     ),
     # What makes no sense
     "trigger expenses_reversal of expense.expenses": Attack("a reversal of a part", reverse_partly),
-    "trigger capture_image_is_taken of schedule_ingest.capture_image": Attack(
+    "trigger capture_image_checks_session of schedule_ingest.capture_image": Attack(
         "an image that comes too late", late_image
     ),
     "trigger schedule_version_advances of schedule_ingest.schedule_version": Attack(
@@ -705,7 +705,7 @@ ATTACKS: Mapping[str, Attack] = {
     "trigger day_schedule_follows_its_versions of schedule_ingest.day_schedule": Attack(
         "a pointer that no version moves", step(1)
     ),
-    "trigger day_schedule_goes_on of schedule_ingest.day_schedule": Attack(
+    "trigger day_schedule_to_next_version of schedule_ingest.day_schedule": Attack(
         "a pointer that leaves out a version",
         step(5),
         behind=("trigger day_schedule_follows_its_versions of schedule_ingest.day_schedule",),

@@ -25,7 +25,7 @@ limit %(limit)s;
 
 -- name: versions_differ_from_the_one_before
 -- An unchanged day gets no new version. Versions of another canonicaliser are not compared.
-select format('version %%s of %%s of %%s is as the one before', version, schedule_date, user_id) as offender
+select format('version %%s of %%s of %%s equals the one before', version, schedule_date, user_id) as offender
 from (
     select user_id, schedule_date, version, payload_hash, canonicalizer,
         lag(payload_hash) over day as hash_before, lag(canonicalizer) over day as canonicalizer_before
@@ -38,7 +38,7 @@ limit %(limit)s;
 
 -- name: versions_belong_to_finished_captures
 -- A version belongs to a session of the same user that is done: both were written in one transaction.
-select format('version %%s of %%s of %%s comes of capture %%s of %%s, which is %%s', v.version, v.schedule_date, v.user_id,
+select format('version %%s of %%s of %%s was written by capture %%s of %%s, which is %%s', v.version, v.schedule_date, v.user_id,
     v.session_id, coalesce(s.user_id::text, 'none'), coalesce(s.state::text, 'not there')) as offender
 from {ingest}.schedule_version as v
 left join {ingest}.capture_session as s on s.id = v.session_id
@@ -48,7 +48,7 @@ limit %(limit)s;
 
 -- name: captures_belong_to_their_user
 -- The changes and notifications of a session belong to the user of the session.
-select format('%%s of %%s comes of capture %%s of %%s', child.what, child.user_id, s.id, s.user_id) as offender
+select format('%%s of %%s was written by capture %%s of %%s', child.what, child.user_id, s.id, s.user_id) as offender
 from (
     select 'event ' || event_id as what, user_id, source_session_id from {ingest}.schedule_event
     union all
@@ -145,7 +145,7 @@ limit %(limit)s;
 
 -- name: notifications_are_about_events
 -- A notification refers to events of the same user, day and session.
-select format('notification %%s tells %%s of event %%s, which is not there', n.notification_id, n.user_id, logged.id) as offender
+select format('notification %%s to %%s is about event %%s, which does not exist', n.notification_id, n.user_id, logged.id) as offender
 from {ingest}.schedule_notification as n
 cross join lateral jsonb_array_elements_text(n.event_ids) as logged (id)
 where not exists (
@@ -232,7 +232,7 @@ select format('capture %%s is %%s, held by %%s since %%s', id, state, coalesce(l
 from {ingest}.capture_session
 where revision > 0 and num_nonnulls(locked_by, locked_at) <> case when state::text = 'processing' then 2 else 0 end
 union all
-select format('capture %%s is held by %%s, and was taken by %%s', s.id, s.locked_by, t.actor)
+select format('capture %%s is held by %%s, and was claimed by %%s', s.id, s.locked_by, t.actor)
 from {ingest}.capture_session as s
 join duly.transition as t on t.machine = 'capture' and t.key = s.id::text and t.seq = s.revision
 where s.state::text = 'processing' and t.next_status = 'processing' and t.actor <> s.locked_by
@@ -341,7 +341,7 @@ select format('notification %%s is %%s, held by %%s until %%s', notification_id,
 from {ingest}.schedule_notification
 where num_nonnulls(lease_owner, lease_expires_at) <> case when delivery = 'sending' then 2 else 0 end
 union all
-select format('notification %%s is held by %%s, and was taken by %%s', n.notification_id, n.lease_owner, t.actor)
+select format('notification %%s is held by %%s, and was claimed by %%s', n.notification_id, n.lease_owner, t.actor)
 from {ingest}.schedule_notification as n
 join duly.transition as t on t.machine = 'notification' and t.key = n.notification_id and t.seq = n.revision
 where n.delivery = 'sending' and t.next_status = 'sending' and t.actor <> n.lease_owner

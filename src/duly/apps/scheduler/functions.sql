@@ -525,7 +525,7 @@ create or replace function scheduler.follow_zone() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- Like every change of a plan it takes the lease: a planner that has begun knows the old zone.
+    -- Like every change of a plan this ends the lease: a planner that has begun uses the old zone.
     update scheduler.job_plans as p
     set state = 'waiting', lease_owner = null, lease_expires_at = null, starts = 0, last_error = null,
         plan_at = duly.now()
@@ -680,7 +680,7 @@ begin
     where c.job_run_id = answer.run_id and c.idempotency_key = answer.idempotency_key;
     if found then
         if earlier.action <> answer.action or earlier.payload is distinct from answer.payload then
-            raise exception 'the key % stands for another answer to run %: %',
+            raise exception 'the key % belongs to another answer to run %: %',
                 answer.idempotency_key, answer.run_id, earlier.action
                 using errcode = 'DU002', hint = 'use a key of its own for every answer';
         end if;
@@ -700,10 +700,10 @@ begin
             raise exception 'run % was answered already: %, at %', answer.run_id, earlier.action, earlier.confirmed_at
                 using errcode = 'DU006', detail = scheduler.build_receipt(earlier.id)::text;
         end if;
-        raise exception 'run % is % and takes no answer', answer.run_id, run.status
+        raise exception 'run % is % and cannot be answered', answer.run_id, run.status
             using errcode = 'DU007', detail = coalesce(run.reason, '');
     elsif schedule.status = 'archived' then
-        raise exception 'run % takes no answer', answer.run_id using errcode = 'DU007', detail = 'ARCHIVED';
+        raise exception 'run % cannot be answered', answer.run_id using errcode = 'DU007', detail = 'ARCHIVED';
     end if;
     answered_at := duly.clock();
     insert into scheduler.confirmations

@@ -191,7 +191,7 @@ order by 1
 limit %(limit)s;
 
 -- name: answers_are_booked
--- An answer with an amount, or to a schedule with an expense, has an expense entry. Answers from before the last change
+-- An answer with an amount, or to a schedule with an expense, has an expense. Answers from before the last change
 -- of the schedule are not checked, with a tolerance of one minute for concurrent changes.
 select offender
 from (
@@ -212,20 +212,20 @@ order by offender
 limit %(limit)s;
 
 -- name: expenses_are_booked_once
--- An expense entry has one source, and a source has one entry; an entry is reversed at most once. The expense of an
+-- An expense has one source, and a source has one expense; an expense is reversed at most once. The expense of an
 -- answer is not booked again for the same user and time under another source.
 select format('%%s was booked %%s times', source_ref, count(*)) as offender
 from expense.expenses
 group by source_ref
 having count(*) > 1
 union all
-select format('entry %%s was taken back %%s times', reverses, count(*))
+select format('expense %%s was reversed %%s times', reverses, count(*))
 from expense.expenses
 where reverses is not null
 group by reverses
 having count(*) > 1
 union all
-select format('entry %%s of %%s is what entry %%s of %%s was booked for', again.id, again.source_ref, e.id, e.source_ref)
+select format('expense %%s of %%s was booked for the same as expense %%s of %%s', again.id, again.source_ref, e.id, e.source_ref)
 from expense.expenses as e
 join expense.expenses as again on (again.user_id, again.occurred_at, again.amount, again.currency)
     = (e.user_id, e.occurred_at, e.amount, e.currency)
@@ -234,12 +234,12 @@ order by 1
 limit %(limit)s;
 
 -- name: expenses_match_their_answer
--- An expense entry matches its answer: the user of the schedule, the time of the answer, and the amount and currency of
+-- An expense matches its answer: the user of the schedule, the time of the answer, and the amount and currency of
 -- the answer, if it has them; else those of the schedule, unless it was changed since, with a tolerance of one minute for
 -- concurrent changes. No amount is NaN.
 select offender
 from (
-    select format('entry %%s of %%s is %%s %%s of person %%s, and was answered as %%s by person %%s', e.id, e.source_ref,
+    select format('expense %%s of %%s is %%s %%s of person %%s, and was answered as %%s by person %%s', e.id, e.source_ref,
         trim_scale(e.amount), e.currency, e.user_id, coalesce(c.payload::text, 'it is'), j.user_id) as offender
     from expense.expenses as e
     join scheduler.job_run_keys as k on e.source_ref = 'scheduler:' || k.job_id || ':' || k.period_key
@@ -257,10 +257,10 @@ order by offender
 limit %(limit)s;
 
 -- name: expenses_have_their_answer
--- Every expense entry of a schedule has the answer that it was booked for.
+-- Every expense of a schedule has the answer that it was booked for.
 select offender
 from (
-    select format('entry %%s was booked for no answer', e.id) as offender
+    select format('expense %%s was booked for no answer', e.id) as offender
     from expense.expenses as e
     where e.source_ref like 'scheduler:%%' and not exists (
         select
@@ -275,8 +275,8 @@ order by offender
 limit %(limit)s;
 
 -- name: reversals_cancel_their_expense
--- A reversed entry and its reversal add up to zero.
-select format('entry %%s does not take back the whole of %%s', e.id, b.id) as offender
+-- A reversed expense and its reversal add up to zero.
+select format('expense %%s does not reverse %%s completely', e.id, b.id) as offender
 from expense.expenses as e
 join expense.expenses as b on b.id = e.reverses
 where e.amount + b.amount <> 0 or (e.user_id, e.currency) is distinct from (b.user_id, b.currency)

@@ -196,7 +196,7 @@ class Run:
 
 @dataclass(frozen=True)
 class DueRun:
-    """A run whose reminder is due, with everything that the reminder says."""
+    """A run whose reminder is due, with everything that the reminder contains."""
 
     id: int
     schedule_id: int

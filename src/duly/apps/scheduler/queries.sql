@@ -114,7 +114,7 @@ where k.job_id = %(schedule_id)s and (%(user_id)s::bigint is null or j.user_id =
 -- Runs ----------------------------------------------------------------------------------------------------------------
 
 -- name: find_run
--- One run of this user; job_run_keys tells in which monthly partition it is.
+-- One run of this user; job_run_keys has the monthly partition it is in.
 select r.id, r.job_id as schedule_id, j.name, r.period_key, r.scheduled_at, r.status, r.remind_at, r.sent_at, r.reason,
     r.created_at, r.updated_at
 from scheduler.job_run_keys as k

@@ -9,7 +9,7 @@
          +-------+---------+---> confirmed, skipped, cancelled
 
 A worker creates the runs of a schedule ahead of their time while it holds the lease on the schedule's plan. Changing a
-schedule takes that lease away, so that runs of a former rule are never written.
+schedule ends that lease, so that runs of a former rule are never written.
 """
 
 from duly.db.queries import load_queries

@@ -331,7 +331,7 @@ async def test_photographs_of_several_days_fail_where_a_backend_creates_sessions
     assert backend.rows("select state::text, error from HOME.capture_session") == [
         (
             "failed",
-            "schedule_date: the photographs show several days, 2026-09-07 and 2026-09-08; a session here takes one "
+            "schedule_date: the photographs show several days, 2026-09-07 and 2026-09-08; a session here accepts one "
             "day, so send each day by itself",
         )
     ]

@@ -106,7 +106,7 @@ async def test_an_answer_to_a_closed_run_is_refused_with_the_reason(schedules: S
     run = await sent_run(schedules)
     (schedule,) = (await service.list_schedules(schedules.api, None)).items
     await service.set_schedule_status(schedules.api, None, schedule.id, ScheduleStatus.ARCHIVED)
-    with pytest.raises(RunClosed, match="cancelled and takes no answer: the schedule was archived"):
+    with pytest.raises(RunClosed, match="cancelled and cannot be answered: the schedule was archived"):
         await schedules.answer(run)
     assert schedules.values("select 1 from scheduler.confirmations") == []
 
