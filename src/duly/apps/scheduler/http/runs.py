@@ -32,13 +32,7 @@ from duly.apps.scheduler.http.responses import (
 )
 from duly.apps.scheduler.model import BEGINNING, END, Answer, Run, parse_receipt
 from duly.db.pool import Pool
-from duly.errors import (
-    AlreadyAnswered,
-    KeyReused,
-    NothingToReverse,
-    RateLimited,
-    RunClosed,
-)
+from duly.errors import AlreadyAnswered, KeyReused, NothingToReverse, RateLimited, RunClosed
 from duly.http.dependencies import PoolDep
 from duly.http.problems import problem_responses
 from duly.http.request_limits import GuardedRoute
