@@ -237,7 +237,7 @@ async def claimed_session(captures: CaptureActions, user: int = ANNA) -> UUID:
 
 
 def pointer(captures: CaptureActions) -> list[int]:
-    """Where the days point."""
+    """Return the current versions of the days."""
     return captures.values("select current_version from schedule_ingest.day_schedule")
 
 

@@ -48,7 +48,7 @@ def page(
 
 
 class Photographs:
-    """Shows what a test says."""
+    """Returns the pages of a test."""
 
     input = Input.PHOTOGRAPHS
     has_limits = True
@@ -61,7 +61,7 @@ class Photographs:
         return self.pages
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing."""
 
 
 async def see(*pages: DayPage) -> CaptureReading:

@@ -1,4 +1,4 @@
-"""One post per author and UTC day, the same request twice, and what leaves."""
+"""One post per author and UTC day, repeated requests, and expiry."""
 
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID, uuid4

@@ -60,7 +60,7 @@ def plant_runs(dsn: str, schedule: int, months: int) -> int:
 
 
 def make_ahead(dsn: str, months: int) -> int:
-    """Make the coming months, one at a time; return how many this caller made."""
+    """Create the coming months, one at a time; return how many this caller created."""
     with psycopg.connect(make_conninfo(dsn, user=Names().worker), autocommit=True) as connection:
         return sum(
             connection.execute("select scheduler.ensure_partitions(%s)", [ahead]).fetchone()[0]  # type: ignore[index]
