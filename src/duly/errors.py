@@ -15,8 +15,8 @@
           RequestIdReused         REQUEST_ID_REUSED   same request id, different request
           AlreadyAnswered         ALREADY_ANSWERED   the run has an answer; carries its receipt
           RunClosed               RUN_CLOSED       the run ended without an answer
-          NothingToUndo           NOTHING_TO_UNDO  nothing was booked, or the undo period is over
-          IllegalTransition       ILLEGAL_TRANSITION   the state machine has no such transition
+          NothingToReverse        NOTHING_TO_REVERSE nothing was booked, or the time for reversing it is over
+          IllegalTransition             ILLEGAL_TRANSITION     the state machine has no such transition
           LimitReached            LIMIT_REACHED    a documented limit of rows is reached
         RateLimited             RATE_LIMITED       too many requests from one caller 429
         AlreadyRunning          ALREADY_RUNNING    a second `up` in one directory 409
@@ -65,7 +65,7 @@ __all__ = [
     "NotATestDatabase",
     "NotFound",
     "NotMigrated",
-    "NothingToUndo",
+    "NothingToReverse",
     "OtherMajor",
     "PortTaken",
     "RateLimited",
@@ -207,11 +207,11 @@ class RunClosed(Conflict):
         self.reason = reason
 
 
-class NothingToUndo(Conflict):
-    """Raised when nothing was booked for the run, or the undo period is over."""
+class NothingToReverse(Conflict):
+    """Raised when nothing was booked for the run, or the time for reversing it is over."""
 
-    code = "NOTHING_TO_UNDO"
-    title = "Nothing was booked for the run, or the undo period is over"
+    code = "NOTHING_TO_REVERSE"
+    title = "Nothing was booked for the run, or the time for reversing it is over"
 
 
 class IllegalTransition(Conflict):

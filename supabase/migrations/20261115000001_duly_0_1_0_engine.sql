@@ -933,8 +933,8 @@ create or replace trigger outbox_wake after insert on duly.outbox
     for each statement execute function duly.wake_workers('outbox');
 
 -- Retention -----------------------------------------------------------------------------------------------------------
--- The only way a row leaves a log. EXECUTE decides which role may; the flag that it sets while it runs keeps every other
--- delete from succeeding by mistake.
+-- The only way a row leaves a log. EXECUTE decides which role may; the flag that it sets while it runs keeps every
+-- other delete from succeeding by mistake.
 
 create or replace function duly.is_finished(machine text, status text) returns boolean
     language sql immutable parallel safe
@@ -1019,7 +1019,8 @@ create or replace function duly.resolve(message uuid, was_sent boolean) returns 
         update duly.outbox as o
         set status = case when was_sent then 'sent' else 'failed' end,
             last_error = case
-                when was_sent then o.last_error else coalesce(o.last_error, 'an operator recorded that it did not arrive')
+                when was_sent then o.last_error
+                else coalesce(o.last_error, 'an operator recorded that it did not arrive')
             end
         where o.id = message and o.status = 'uncertain'
         returning o.status;
@@ -1134,11 +1135,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "outbox_timeline_insert" after insert on "duly"."outbox"
+create or replace trigger "outbox_timeline_insert"
+    after insert on "duly"."outbox"
     referencing new table as new_rows
     for each statement execute function "duly"."outbox_timeline"();
 
-create or replace trigger "outbox_timeline_update" after update on "duly"."outbox"
+create or replace trigger "outbox_timeline_update"
+    after update on "duly"."outbox"
     referencing new table as new_rows
     for each statement execute function "duly"."outbox_timeline"();
 
@@ -2144,11 +2147,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "job_timeline_insert" after insert on "ledger"."job"
+create or replace trigger "job_timeline_insert"
+    after insert on "ledger"."job"
     referencing new table as new_rows
     for each statement execute function "ledger"."job_timeline"();
 
-create or replace trigger "job_timeline_update" after update on "ledger"."job"
+create or replace trigger "job_timeline_update"
+    after update on "ledger"."job"
     referencing new table as new_rows
     for each statement execute function "ledger"."job_timeline"();
 
@@ -2289,7 +2294,148 @@ grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.fence(uui
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'engine', applied.object, applied.sha256
-from unnest( E'{"function duly.clock","function duly.now","function duly.new_id","function duly.is_time_zone","function duly.touch","function duly.refuse_change","function duly.this_window","function duly.wake","function duly.wake_workers","function duly.protect","trigger users_touch on \\"user\\".users","trigger webhooks_touch on \\"user\\".webhooks","trigger apprise_addresses_touch on \\"user\\".apprise_addresses","function \\"user\\".after_quiet","function \\"user\\".meet_telegram","function \\"user\\".link_telegram","trigger transition_is_append_only on duly.transition","trigger transition_is_not_emptied on duly.transition","function duly.stamp_sent_message","trigger outbox_stamp_sent on duly.outbox","trigger outbox_wake on duly.outbox","function duly.is_finished","function duly.purge_messages","function duly.resend","function duly.resolve","function duly.is_locked","function duly.find_next_message","function \\"duly\\".\\"outbox_guard\\"","trigger \\"outbox_guard\\" on \\"duly\\".\\"outbox\\"","function \\"duly\\".\\"outbox_timeline\\"","trigger \\"outbox_timeline_insert\\" on \\"duly\\".\\"outbox\\"","trigger \\"outbox_timeline_update\\" on \\"duly\\".\\"outbox\\"","trigger is_append_only on ledger.job_event","trigger is_not_emptied on ledger.job_event","function ledger.event_id","function ledger.refuse_other_tenant","function ledger.require_tenant","function ledger.first_event_detail","function ledger.request_digest","function ledger.refuse_other_request","function ledger.enqueue","function ledger.wake","function ledger.enqueue_many","function ledger.remaining_capacity","function ledger.claim","function ledger.done","function ledger.mark_expired","function ledger.fence","function ledger.complete","function ledger.is_locked","function ledger.find_next","function ledger.release_key","function ledger.cancel","function ledger.redrive","function ledger.redrive_many","function ledger.purge","function ledger.erase","table ledger.job","table ledger.job_event","policy job_of_tenant on ledger.job","policy job_event_of_tenant on ledger.job_event","policy job_of_any_tenant on ledger.job","policy job_event_of_any_tenant on ledger.job_event","block supabase","function \\"ledger\\".\\"job_guard\\"","trigger \\"job_guard\\" on \\"ledger\\".\\"job\\"","function \\"ledger\\".\\"job_timeline\\"","trigger \\"job_timeline_insert\\" on \\"ledger\\".\\"job\\"","trigger \\"job_timeline_update\\" on \\"ledger\\".\\"job\\"","grants"}'::text[], '{"ca658f40d7c629eb967c4a69a3f0bdd9260a67ea0eb993f8dfca7782418630c4","0d99c6727a0f93b61afd33ef4df4945d96f505591b277825efdae40d8ee1cf43","df904782e54579b6596fa1783ecf81f784577068fa878439e01a441e7f5338af","f7455ee68859eaf6d8df1edc2caae5d0b1df40952715fa917c7dcdd30f6a565a","905fa4ec7e8071b3cb4dbd52ba7479c98d996b446a65290aec43882781c4a7bc","d324f82b2f339d2e4c971dfc6dc7a5abdc4d34d015a2b7145e84553f1002be3c","bdc907d6f28a0bb0f66015956c7c2314c93100d4c8087b0ec565bb40c0eaef94","4c908c9721e7bb10a61435fb266b297c975aff1547487d38d1c910b235d73161","bd040314028ba50f651cd669c5c395a01a09281db06abd11152f70413bab2611","3c7137c057a36bf16bb271f3035a36964520c35a31bb5fcb17e32fb04b5b77ae","8228365a23b7655c8d55bb31ae4deeea28ddb195e99fd85a1ca0deef4cf15b1e","de6bed0ba4265d47bedf490907eb9dad814cb1c0c37389d70694d5a780386cf5","78113e1939f42cfdbbb6f3ec70e5fdecf93751612b6adb7addfbdd16c0437b67","b829ee49ae74733cab51420e58159a31e5ff95c051b95ae8e0873c399bcc9401","9d9a368e05cd00107b0932c20f6ec49c9e13d0f19a5fee70b5d92988bf31d5d9","61502cf92645dbbb0f36dd2cc5a6de9d0d9b3ba673732179952f4ff02cebb262","9fe3d4f5331010bdd69bb16ea9bc0b22ee59a7a2a1a9af943afd00ea98650429","e3617560d1725b3823f298f4fa7ca129dccc8c8a580f593698234b23c7c1d3b8","f9bbce31252eb03fdea5d95aa4a7228290f94304170e2208fa00444ec2742e0b","770ff49528734f67a4db509f4723d808f5e8ba4aa48679f762e27a697f9d9907","f1a55960cd782b1f7c6b26fe19f30572a1189bd54900b98cce2f7f055ca6155d","624578649c808dc5854273b0b8cd8afb7e325160365ec3613c8ec59bef927ab7","3dcc027d0bc1140e45347eee3a08cff28d795d1a6b1cf84385e2c519c902e6ec","b11a2410f7b2a34012bc05088134b8e79bd812c596a4db469b15e00bf4bec5c2","044a6216f511debfea6f6ad245d0b76ce719f42eb701dbabac1975997d5f495a","827d23fda9e632debffb5b23d77d346a638003580f1d4ad3cc05ff5f875029da","9ce500682ae45aca1fa9640d83ac71dcd2e96492daa8d32fd68879d89d67077e","9bf5f7b3354ac723a52cd1ba1441731f13fc9f45e810b179904407aee5071868","b42a9bb254f37dd7d0e67d6da4bc87daadf27b71553eb6dbe743206048b933bb","6e3137841a8d6b229d328fd0666a7bf81be877c2c072c22f587ef0e28f22948e","9d693ec3fe012efc41c7d84f924e97d685714b9249a9e4560c3f2baa7cbcfa7b","c1c2795825852b25d38e139d4ea62375e56737994ea9ce54a8d60404e6adb7b1","d0923b57138819b6db43211454d28336f7b697446a84862bf94780967cec69db","6a612b0178ed114bca73aa175171630e11375a1030b2ddc19ff02ddd74a0b776","0d0780cf6ae8c2e3a0d021a8a1fc486a47a1ca509ea230ad5ac052991a672b17","3cd6b7f35072713164b1d8d929393be969af45cfc65a438ffefbf0eae468465c","7fba35c8ebb1dd0d28b0a8bb69074b4d884ac95c791135a241979c4d9bf604ad","6bb86f9500644daaadaf31b7bbd93772d2178b36127a5c018412891848b1b047","8547851a2a85d95d0290999e3ec65ed0b229c74067e7f2429a757273a8f7aef5","12e68de56553849076cdb5369ac1437e32c3160f00dec6b12dd63c2bf295ca82","b8d771196977950dccf80fb699e23370e029dffaa23d434d4e1a5a55c2922b48","7ebaf51d4d5b03dcac0c6235d0ba127132c12b26b9e4a705a5c729ac51081a97","d689cfb5c46432f6bc4cbfb450767dcf970667d6c6e3a157c3adc7d4ce01e0d1","fe39a2947c093c919982e030a9a84e0a0a079ee20252f865ed8d151ecb4eae7b","3c0f20c3f9aa1435fe172f6bee6c9cb624fee43c13b9e55b4092ef38f7519c8d","87e36064c7b72ff9b5b65163fa8310d9fa0f89cad6736cdf29aecc720d0a53f3","b345d80e26fbabb2302f6347e665e42141dc865c2abe690fa28bf09dc27b1283","18045950459be2cdb3747225978f50f45170ab14e81b8eb1cc22937aff60a316","27d75bf16b6399137ee28d691c60f8806474dcb67b7452b2f24fcc25ea45c243","157a0c6b8e244534d15b7996910fc175ae3d1b11bc5c6866f40afa27e06e7d02","4dbae63e9166397d4cef921aa643e83a9076dc642e29a773e24cdfc80c66c0cc","38a04f8aa84dd9984a6442255a7b2287091a90072fb0e57d6621848825c367ec","68c0495edf2931fca4459b9fcbab3727387b8394c8e29cfc04e3756cf4adc9ec","09b66a3a306792c826b69e647e218285429643f5fde5ce6e7a2428479713dadb","4e4fdab364f78e26df4a8b1c58f950ae9216ae4c6a03d16eba1179dae8463e12","ac20b6d5fdb33647a79d2ab80551b6b201daa9e000fc3832b46edbed0d6a664a","1fb39e8a8f88a279501bc24145f9ef04c51aefa572abcfddd5a80c48f2cf72ed","de1e67a0ecad8b7c1e3479e46a6e467f47d844e8bf07573fc75b94c9572b1ef6","a2842efca38bf3eba7ff104b4d2fad5d428bae37c938db3d18857e2d19303458","c0422c7c75e32e6d3c17043e55b383ade2843aad1bec04e7609264ed1d980486","395ecb28fb24d9f3760fb8abc18815f43e9ef19b996ed2c2268beb6f0def1841","7cc4595a15170d19eabf3f8f87a1b5af79f0858266142ddb47213a71311a2503","a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04","8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475","e18082f3ef883ba2bb76982ae3e170a5f2e05dc7c8fae3d005effc2dcebd58fb","583fe464ad5356991ce4e6cd4688546a05b9c0dd20f55de4dca9ee692e330ca8","c7b0db01358c74d50cf223e2c6332ad50016cc524c921db04c6f1cf347d2feaf","6e059f6440944d04beca0b6a0ba3cbd9ffee29068d1ac8133cc3136bb6d3c7fe","16a7ecc469478ff7ca4d30cbd4aa82666c6e9f8681faf77170c92605b7f95d45","578ef347934df2c447252b0fad90429c46d35d5b176952e32a1d4daef3e7c57d"}'::text[]) as applied (object, sha256)
+from unnest(
+     E'{"function duly.clock",
+"function duly.now",
+"function duly.new_id",
+"function duly.is_time_zone",
+"function duly.touch",
+"function duly.refuse_change",
+"function duly.this_window",
+"function duly.wake",
+"function duly.wake_workers",
+"function duly.protect",
+"trigger users_touch on \\"user\\".users",
+"trigger webhooks_touch on \\"user\\".webhooks",
+"trigger apprise_addresses_touch on \\"user\\".apprise_addresses",
+"function \\"user\\".after_quiet",
+"function \\"user\\".meet_telegram",
+"function \\"user\\".link_telegram",
+"trigger transition_is_append_only on duly.transition",
+"trigger transition_is_not_emptied on duly.transition",
+"function duly.stamp_sent_message",
+"trigger outbox_stamp_sent on duly.outbox",
+"trigger outbox_wake on duly.outbox",
+"function duly.is_finished",
+"function duly.purge_messages",
+"function duly.resend",
+"function duly.resolve",
+"function duly.is_locked",
+"function duly.find_next_message",
+"function \\"duly\\".\\"outbox_guard\\"",
+"trigger \\"outbox_guard\\" on \\"duly\\".\\"outbox\\"",
+"function \\"duly\\".\\"outbox_timeline\\"",
+"trigger \\"outbox_timeline_insert\\" on \\"duly\\".\\"outbox\\"",
+"trigger \\"outbox_timeline_update\\" on \\"duly\\".\\"outbox\\"",
+"trigger is_append_only on ledger.job_event",
+"trigger is_not_emptied on ledger.job_event",
+"function ledger.event_id",
+"function ledger.refuse_other_tenant",
+"function ledger.require_tenant",
+"function ledger.first_event_detail",
+"function ledger.request_digest",
+"function ledger.refuse_other_request",
+"function ledger.enqueue",
+"function ledger.wake",
+"function ledger.enqueue_many",
+"function ledger.remaining_capacity",
+"function ledger.claim",
+"function ledger.done",
+"function ledger.mark_expired",
+"function ledger.fence",
+"function ledger.complete",
+"function ledger.is_locked",
+"function ledger.find_next",
+"function ledger.release_key",
+"function ledger.cancel",
+"function ledger.redrive",
+"function ledger.redrive_many",
+"function ledger.purge",
+"function ledger.erase",
+"table ledger.job",
+"table ledger.job_event",
+"policy job_of_tenant on ledger.job",
+"policy job_event_of_tenant on ledger.job_event",
+"policy job_of_any_tenant on ledger.job",
+"policy job_event_of_any_tenant on ledger.job_event",
+"block supabase",
+"function \\"ledger\\".\\"job_guard\\"",
+"trigger \\"job_guard\\" on \\"ledger\\".\\"job\\"",
+"function \\"ledger\\".\\"job_timeline\\"",
+"trigger \\"job_timeline_insert\\" on \\"ledger\\".\\"job\\"",
+"trigger \\"job_timeline_update\\" on \\"ledger\\".\\"job\\"",
+"grants"}'::text[],
+    '{"ca658f40d7c629eb967c4a69a3f0bdd9260a67ea0eb993f8dfca7782418630c4",
+"0d99c6727a0f93b61afd33ef4df4945d96f505591b277825efdae40d8ee1cf43",
+"df904782e54579b6596fa1783ecf81f784577068fa878439e01a441e7f5338af",
+"f7455ee68859eaf6d8df1edc2caae5d0b1df40952715fa917c7dcdd30f6a565a",
+"905fa4ec7e8071b3cb4dbd52ba7479c98d996b446a65290aec43882781c4a7bc",
+"d324f82b2f339d2e4c971dfc6dc7a5abdc4d34d015a2b7145e84553f1002be3c",
+"bdc907d6f28a0bb0f66015956c7c2314c93100d4c8087b0ec565bb40c0eaef94",
+"4c908c9721e7bb10a61435fb266b297c975aff1547487d38d1c910b235d73161",
+"bd040314028ba50f651cd669c5c395a01a09281db06abd11152f70413bab2611",
+"3c7137c057a36bf16bb271f3035a36964520c35a31bb5fcb17e32fb04b5b77ae",
+"8228365a23b7655c8d55bb31ae4deeea28ddb195e99fd85a1ca0deef4cf15b1e",
+"de6bed0ba4265d47bedf490907eb9dad814cb1c0c37389d70694d5a780386cf5",
+"78113e1939f42cfdbbb6f3ec70e5fdecf93751612b6adb7addfbdd16c0437b67",
+"b829ee49ae74733cab51420e58159a31e5ff95c051b95ae8e0873c399bcc9401",
+"9d9a368e05cd00107b0932c20f6ec49c9e13d0f19a5fee70b5d92988bf31d5d9",
+"61502cf92645dbbb0f36dd2cc5a6de9d0d9b3ba673732179952f4ff02cebb262",
+"9fe3d4f5331010bdd69bb16ea9bc0b22ee59a7a2a1a9af943afd00ea98650429",
+"e3617560d1725b3823f298f4fa7ca129dccc8c8a580f593698234b23c7c1d3b8",
+"f9bbce31252eb03fdea5d95aa4a7228290f94304170e2208fa00444ec2742e0b",
+"770ff49528734f67a4db509f4723d808f5e8ba4aa48679f762e27a697f9d9907",
+"f1a55960cd782b1f7c6b26fe19f30572a1189bd54900b98cce2f7f055ca6155d",
+"624578649c808dc5854273b0b8cd8afb7e325160365ec3613c8ec59bef927ab7",
+"3dcc027d0bc1140e45347eee3a08cff28d795d1a6b1cf84385e2c519c902e6ec",
+"b11a2410f7b2a34012bc05088134b8e79bd812c596a4db469b15e00bf4bec5c2",
+"68dd9d09203289401ffcf32d11f09f4e1fc589f9e5bf77eb51ffb5138e9e3519",
+"827d23fda9e632debffb5b23d77d346a638003580f1d4ad3cc05ff5f875029da",
+"9ce500682ae45aca1fa9640d83ac71dcd2e96492daa8d32fd68879d89d67077e",
+"9bf5f7b3354ac723a52cd1ba1441731f13fc9f45e810b179904407aee5071868",
+"b493163b6a68e818fa30606cb3dae56e481d3202f0f2043a7d341eb05213aaad",
+"6e3137841a8d6b229d328fd0666a7bf81be877c2c072c22f587ef0e28f22948e",
+"2913c8dba45b4fa4fc410d8d4dce3af4246c1693cc1191bd51a178c442b2cd8a",
+"62a2904b102751446b08fc066167145a9081b43e83d22a20b257115f1608a4c6",
+"d0923b57138819b6db43211454d28336f7b697446a84862bf94780967cec69db",
+"6a612b0178ed114bca73aa175171630e11375a1030b2ddc19ff02ddd74a0b776",
+"0d0780cf6ae8c2e3a0d021a8a1fc486a47a1ca509ea230ad5ac052991a672b17",
+"3cd6b7f35072713164b1d8d929393be969af45cfc65a438ffefbf0eae468465c",
+"7fba35c8ebb1dd0d28b0a8bb69074b4d884ac95c791135a241979c4d9bf604ad",
+"6bb86f9500644daaadaf31b7bbd93772d2178b36127a5c018412891848b1b047",
+"8547851a2a85d95d0290999e3ec65ed0b229c74067e7f2429a757273a8f7aef5",
+"12e68de56553849076cdb5369ac1437e32c3160f00dec6b12dd63c2bf295ca82",
+"b8d771196977950dccf80fb699e23370e029dffaa23d434d4e1a5a55c2922b48",
+"7ebaf51d4d5b03dcac0c6235d0ba127132c12b26b9e4a705a5c729ac51081a97",
+"f92973fcf3d65a6dfe12cf028358cb4a4025e42dde1f8c0246a4a031c1146ba4",
+"fe39a2947c093c919982e030a9a84e0a0a079ee20252f865ed8d151ecb4eae7b",
+"3c0f20c3f9aa1435fe172f6bee6c9cb624fee43c13b9e55b4092ef38f7519c8d",
+"87e36064c7b72ff9b5b65163fa8310d9fa0f89cad6736cdf29aecc720d0a53f3",
+"b345d80e26fbabb2302f6347e665e42141dc865c2abe690fa28bf09dc27b1283",
+"18045950459be2cdb3747225978f50f45170ab14e81b8eb1cc22937aff60a316",
+"27d75bf16b6399137ee28d691c60f8806474dcb67b7452b2f24fcc25ea45c243",
+"157a0c6b8e244534d15b7996910fc175ae3d1b11bc5c6866f40afa27e06e7d02",
+"4dbae63e9166397d4cef921aa643e83a9076dc642e29a773e24cdfc80c66c0cc",
+"38a04f8aa84dd9984a6442255a7b2287091a90072fb0e57d6621848825c367ec",
+"68c0495edf2931fca4459b9fcbab3727387b8394c8e29cfc04e3756cf4adc9ec",
+"09b66a3a306792c826b69e647e218285429643f5fde5ce6e7a2428479713dadb",
+"4e4fdab364f78e26df4a8b1c58f950ae9216ae4c6a03d16eba1179dae8463e12",
+"ac20b6d5fdb33647a79d2ab80551b6b201daa9e000fc3832b46edbed0d6a664a",
+"1fb39e8a8f88a279501bc24145f9ef04c51aefa572abcfddd5a80c48f2cf72ed",
+"de1e67a0ecad8b7c1e3479e46a6e467f47d844e8bf07573fc75b94c9572b1ef6",
+"a2842efca38bf3eba7ff104b4d2fad5d428bae37c938db3d18857e2d19303458",
+"c0422c7c75e32e6d3c17043e55b383ade2843aad1bec04e7609264ed1d980486",
+"395ecb28fb24d9f3760fb8abc18815f43e9ef19b996ed2c2268beb6f0def1841",
+"7cc4595a15170d19eabf3f8f87a1b5af79f0858266142ddb47213a71311a2503",
+"a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04",
+"8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475",
+"a64c1105d2c340194a317273c976beb7f8d1100794eef6ce208dc694f39ac278",
+"d7f01169c73b033c1a6843b56a36bd50ffd8f0054f7b12e9dbcdbc032b6a52b4",
+"c7b0db01358c74d50cf223e2c6332ad50016cc524c921db04c6f1cf347d2feaf",
+"82331bd359c0997e4d47cdd72f8a60d59472ff1ccd1cbf5164ea2dbe21b96ef4",
+"eafa8551e213a13f17ab945e416108a512f2436d083debb8c701faf5a4c64fff",
+"d978512cf745a61a7a27cd80d98eb3bb5cac231520bf8759404897a8ea9bdcea"}'::text[]
+) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 -- What the engine writes once, when its functions and guards are there.

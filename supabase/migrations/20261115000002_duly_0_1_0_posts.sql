@@ -264,7 +264,7 @@ comment on table posts.intent_minutes is
 
 create table posts.objectives (
     name text not null,
-    looked_at timestamptz not null default '-infinity',
+    checked_at timestamptz not null default '-infinity',
     breached_at timestamptz,
     breaches bigint not null default 0,
     constraint pk_objectives primary key (name),
@@ -282,7 +282,7 @@ insert into posts.objectives (name) values ('intents'), ('lag'), ('stuck');
 -- Posts: one per author and UTC day, released six hours later. Columns are snake_case; the contract's camelCase is the
 -- shape of its documents, in one view.
 
--- One spelling of the day ---------------------------------------------------------------------------------------------
+-- Daily key -----------------------------------------------------------------------------------------------------------
 
 create or replace function posts.daily_key(author text, at timestamptz) returns text
     language sql stable parallel safe
@@ -298,17 +298,17 @@ create or replace function posts.iso(at timestamptz) returns text
 
 comment on function posts.iso(timestamptz) is 'An instant as the documents write it: ISO 8601, UTC.';
 
-create or replace function posts.kept_name(upload text) returns text
+create or replace function posts.permanent_name(upload text) returns text
     language sql immutable parallel safe
     return 'posts/' || substr(upload, 6, 2) || '/' || substr(upload, 6);
 
-comment on function posts.kept_name(text) is
+comment on function posts.permanent_name(text) is
     'Where the image of a post is stored: temp/ab1.jpg becomes posts/ab/ab1.jpg.';
 
--- Asking for a post ---------------------------------------------------------------------------------------------------
+-- Creating a post -----------------------------------------------------------------------------------------------------
 
 create or replace function posts.create_intent(
-    author text, request_id uuid, digest bytea, caption text, upload text, is_kept boolean,
+    author text, request_id uuid, digest bytea, caption text, upload text, is_stored boolean,
     out is_new boolean, out answer jsonb
 )
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -320,7 +320,7 @@ declare
     known posts.idempotency_keys;
 begin
     answer := jsonb_build_object('postId', new_post, 'status', 'PENDING', 'releaseTime', posts.iso(due_at));
-    -- First whether this very request came before: its own success must not be held against it.
+    -- First whether the same request came before: its own post must not refuse it.
     for _ in 1..10 loop
         insert into posts.idempotency_keys as k
             (author_id, request_id, request_digest, post_id, answer, created_at, expires_at)
@@ -336,15 +336,15 @@ begin
         select * into known
         from posts.idempotency_keys as k
         where k.author_id = author and k.request_id = create_intent.request_id;
-        continue when not found;  -- retention took it this instant
+        continue when not found;  -- retention has just deleted it
         if known.request_digest <> digest then
-            raise exception 'the request id % stands for another request', create_intent.request_id
+            raise exception 'the request id % belongs to another request', create_intent.request_id
                 using errcode = 'DU002', hint = 'use a request id of its own for every post';
         end if;
         answer := known.answer;
         return;
     end loop;
-    -- Then whether the day is taken. The loser of a race has written nothing when it is refused: all of this is undone.
+    -- Then whether the day has a post. A request that is refused has written nothing: all of this is rolled back.
     insert into posts.daily_locks (id, created_at, post_id)
     values (posts.daily_key(author, made_at) || '_UTC', made_at, new_post)
     on conflict do nothing;
@@ -353,9 +353,9 @@ begin
             select l.post_id::text from posts.daily_locks as l where l.id = posts.daily_key(author, made_at) || '_UTC'
         );
     end if;
-    -- The image is there, is theirs, and is not swept away before this ends.
+    -- The image exists, is the author's, and is not deleted before this transaction ends.
     perform from posts.uploads as u where u.name = upload and u.author_id = author for key share;
-    if not found or not is_kept then
+    if not found or not is_stored then
         raise exception 'there is no image % of yours: upload it first, and use it within 24 hours', upload
             using errcode = 'DU004';
     end if;
@@ -363,7 +363,7 @@ begin
         (id, author_id, release_time, created_at, updated_at, daily_key, request_id, caption, image_url)
     values (
         new_post, author, due_at, made_at, made_at, posts.daily_key(author, made_at),
-        create_intent.request_id, create_intent.caption, posts.kept_name(upload)
+        create_intent.request_id, create_intent.caption, posts.permanent_name(upload)
     );
 end
 $$;
@@ -372,9 +372,9 @@ comment on function posts.create_intent(text, uuid, bytea, text, text, boolean) 
     'Create the post of an author for the UTC day, or return the answer that the same request got. DU002: the request '
     'id belongs to another request; DU003: the day has a post (its id is the detail); DU004: there is no such image.';
 
--- What may leave ------------------------------------------------------------------------------------------------------
+-- Expiry --------------------------------------------------------------------------------------------------------------
 
-create or replace function posts.expire_uploads(max_rows bigint) returns table (name text, kept text)
+create or replace function posts.expire_uploads(max_rows bigint) returns table (name text, permanent text)
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 #variable_conflict use_column
@@ -393,8 +393,8 @@ begin
     with gone as (delete from posts.uploads as u where u.name = any (names) returning u.name, u.author_id)
     select g.name, case when not exists (
         select from posts.posts as p
-        where p.author_id = g.author_id and p.image_url = posts.kept_name(g.name)
-    ) then posts.kept_name(g.name) end
+        where p.author_id = g.author_id and p.image_url = posts.permanent_name(g.name)
+    ) then posts.permanent_name(g.name) end
     from gone as g;
 end
 $$;
@@ -599,11 +599,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "posts_timeline_insert" after insert on "posts"."posts"
+create or replace trigger "posts_timeline_insert"
+    after insert on "posts"."posts"
     referencing new table as new_rows
     for each statement execute function "posts"."posts_timeline"();
 
-create or replace trigger "posts_timeline_update" after update on "posts"."posts"
+create or replace trigger "posts_timeline_update"
+    after update on "posts"."posts"
     referencing new table as new_rows
     for each statement execute function "posts"."posts_timeline"();
 
@@ -639,7 +641,7 @@ begin
 end
 $revoke$;
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Grants --------------------------------------------------------------------------------------------------------------
 -- Posts are inserted by an intent, or by the import, which runs as the owner. A client changes the caption only.
 
 grant usage on schema posts to "duly_worker", "duly_api", "duly_readonly";
@@ -648,7 +650,7 @@ grant select on posts.posts, posts.documents, posts.daily_locks, posts.idempoten
     posts.intent_minutes, posts.objectives
     to "duly_worker", "duly_api", "duly_readonly";
 
-grant execute on function posts.daily_key(text, timestamptz), posts.iso(timestamptz), posts.kept_name(text)
+grant execute on function posts.daily_key(text, timestamptz), posts.iso(timestamptz), posts.permanent_name(text)
     to "duly_worker", "duly_api", "duly_readonly";
 
 grant update (caption) on posts.posts to "duly_api";
@@ -665,12 +667,39 @@ grant execute on function posts.create_intent(text, uuid, bytea, text, text, boo
 
 grant execute on function posts.expire_uploads(bigint), posts.retain(bigint) to "duly_worker";
 
-grant update (looked_at, breached_at, breaches) on posts.objectives to "duly_worker";
+grant update (checked_at, breached_at, breaches) on posts.objectives to "duly_worker";
 
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'posts', applied.object, applied.sha256
-from unnest( E'{"function posts.daily_key","function posts.iso","function posts.kept_name","function posts.create_intent","function posts.expire_uploads","function posts.retain","view posts.documents","function \\"posts\\".\\"posts_guard\\"","trigger \\"posts_guard\\" on \\"posts\\".\\"posts\\"","function \\"posts\\".\\"posts_timeline\\"","trigger \\"posts_timeline_insert\\" on \\"posts\\".\\"posts\\"","trigger \\"posts_timeline_update\\" on \\"posts\\".\\"posts\\"","grants"}'::text[], '{"65c7adc5a5948177ad76d05882a63aac3f920b385369ae432d2e161a5c65739e","90a935529db8e52ac70389be3c9df360322c289fd9ec54d7e320bb069b911d9b","239cf2313392e89196d91de37e695800722c14aadfba8119c404208a5f675423","c55a7c09b3859744cd4a6e3261021677522d83c1749cacf8e244ef431ff57a63","1596a3662d0052d8da9a3c9edca6329ebc483174cfbac5cc543fafc424d4217c","05a6cc484cfb944ff28fa2fa1ea8b9d19437885919e196a3c10c379797c486a1","25dfaee0a63dd91831620059b0400230ac8ee792f3fc8a165ba836910d9930d9","58a0573a8f9b45b5c82392a9cd4773d42a8ec449e70b72c62ed6c7629216e4cb","73b3db3f2083faafb14821467824fea6971a3a19e21670c9504864b72ca14510","3c483b701cf64126f20a43a57c92027e0105121c31208eb5e49d32a1e53e6a93","dff1b81b4b6539b5c089d796829d5a2cf2a632e7fd72efd276d9b6c56610cf79","f285dd09cf2a9c501e02ed57b2611beb456093a2964a8317377c8f90ffd1f368","262fe24a7d352d8e7bbcf1088adb97eea3aa994253b1bdf90a73da40a948786f"}'::text[]) as applied (object, sha256)
+from unnest(
+     E'{"function posts.daily_key",
+"function posts.iso",
+"function posts.permanent_name",
+"function posts.create_intent",
+"function posts.expire_uploads",
+"function posts.retain",
+"view posts.documents",
+"function \\"posts\\".\\"posts_guard\\"",
+"trigger \\"posts_guard\\" on \\"posts\\".\\"posts\\"",
+"function \\"posts\\".\\"posts_timeline\\"",
+"trigger \\"posts_timeline_insert\\" on \\"posts\\".\\"posts\\"",
+"trigger \\"posts_timeline_update\\" on \\"posts\\".\\"posts\\"",
+"grants"}'::text[],
+    '{"65c7adc5a5948177ad76d05882a63aac3f920b385369ae432d2e161a5c65739e",
+"90a935529db8e52ac70389be3c9df360322c289fd9ec54d7e320bb069b911d9b",
+"c9a791489ab5a82250a45c35ac25015f1b83539ff447e7f77d27530b8be153e9",
+"a23bb6cbd49c5cfc5ac713bf3edec252f31a0df6ec8dcf6f95616eec5ec008de",
+"b16466213e6251ac3be8c23da3b41e445fe90c5505399cc09e59334e88e7c1e9",
+"05a6cc484cfb944ff28fa2fa1ea8b9d19437885919e196a3c10c379797c486a1",
+"25dfaee0a63dd91831620059b0400230ac8ee792f3fc8a165ba836910d9930d9",
+"58a0573a8f9b45b5c82392a9cd4773d42a8ec449e70b72c62ed6c7629216e4cb",
+"f1635420997ac728e93c3bd1d9e52a61a0b774271ed2a20f4d7375755f6c0049",
+"3c483b701cf64126f20a43a57c92027e0105121c31208eb5e49d32a1e53e6a93",
+"d13424951caaf3d1a832aa545eecdcaab5795f6cfea79254cfe0b5e9641a648a",
+"e94af330dec70858f0456c260010d1b7884adc369acc9bb3c64d2e8b2a81c4c0",
+"dcd4e04082141f93b63adae87334ff15337efe6f45874a8df99119951ae192fb"}'::text[]
+) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 do $closing$

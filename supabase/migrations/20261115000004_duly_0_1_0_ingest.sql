@@ -382,9 +382,9 @@ create index idx_schedule_notification__notification_id on "schedule_ingest".sch
 create index idx_schedule_notification__seq on "schedule_ingest".schedule_notification (seq)
     where delivery = 'uncertain';
 
--- The functions of ingest: what triggers check and advance.
+-- The functions and triggers of the ingest tables.
 
-create or replace function "schedule_ingest".take_image() returns trigger
+create or replace function "schedule_ingest".check_accepts_images() returns trigger
     language plpgsql
     as $trigger$
 declare
@@ -395,17 +395,17 @@ begin
         tg_table_schema
     ) into is_open using new.session_id;
     if is_open is false then
-        raise exception 'capture % takes no more images', new.session_id using errcode = 'DU001';
+        raise exception 'capture % accepts no more images', new.session_id using errcode = 'DU001';
     end if;
     return new;
 end
 $trigger$;
 
-comment on function "schedule_ingest".take_image() is
+comment on function "schedule_ingest".check_accepts_images() is
     'Images are accepted while a session is pending and not closed; a worker that closes it waits.';
 
-create or replace trigger capture_image_is_taken before insert on "schedule_ingest".capture_image
-    for each row execute function "schedule_ingest".take_image();
+create or replace trigger capture_image_checks_session before insert on "schedule_ingest".capture_image
+    for each row execute function "schedule_ingest".check_accepts_images();
 
 create or replace trigger capture_image_is_append_only before update or delete on "schedule_ingest".capture_image
     for each row execute function duly.refuse_change();
@@ -417,13 +417,13 @@ create or replace function "schedule_ingest".advance_days() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $trigger$
 declare
-    wanted bigint;
-    advanced bigint;
-    further bigint;
-    wrong uuid;
+    versions bigint;
+    created_days bigint;
+    advanced_days bigint;
+    wrong_session uuid;
 begin
-    select count(*) into wanted from added;
-    if wanted = 0 then
+    select count(*) into versions from added;
+    if versions = 0 then
         return null;
     end if;
     execute format(
@@ -431,9 +431,10 @@ begin
         ' left join %I.capture_session as s on s.id = a.session_id and s.user_id = a.user_id'
         ' and s.state in (''processing'', ''done'') where s.id is null limit 1',
         tg_table_schema
-    ) into wrong;
-    if wrong is not null then
-        raise exception 'capture % is not being processed, or is another person''s: no version can come of it', wrong
+    ) into wrong_session;
+    if wrong_session is not null then
+        raise exception 'capture % is not being processed, or is another person''s: it cannot write a version',
+            wrong_session
             using errcode = 'DU001';
     end if;
     execute format(
@@ -441,23 +442,24 @@ begin
         ' select user_id, schedule_date, 1 from added where version = 1 on conflict do nothing',
         tg_table_schema
     );
-    get diagnostics advanced = row_count;
+    get diagnostics created_days = row_count;
     execute format(
         'update %I.day_schedule as d set current_version = a.version from added as a'
         ' where d.user_id = a.user_id and d.schedule_date = a.schedule_date and a.version > 1'
         ' and d.current_version = a.version - 1',
         tg_table_schema
     );
-    get diagnostics further = row_count;
-    if advanced + further <> wanted then
-        raise exception 'versions of a day have no gap: the next is one more than the current' using errcode = 'DU001';
+    get diagnostics advanced_days = row_count;
+    if created_days + advanced_days <> versions then
+        raise exception 'versions of a day have no gap: the next is one more than the current one'
+            using errcode = 'DU001';
     end if;
     return null;
 end
 $trigger$;
 
 comment on function "schedule_ingest".advance_days() is
-    'A version follows the current one of its day, comes from a session being processed, and advances the pointer.';
+    'A version follows the current one of its day, is written by a session being processed, and becomes current.';
 
 create or replace trigger schedule_version_advances after insert on "schedule_ingest".schedule_version
     referencing new table as added
@@ -469,23 +471,23 @@ create or replace trigger schedule_version_is_append_only before update or delet
 create or replace trigger schedule_version_is_not_emptied before truncate on "schedule_ingest".schedule_version
     for each statement execute function duly.refuse_change();
 
-create or replace function "schedule_ingest".refuse_step() returns trigger
+create or replace function "schedule_ingest".refuse_day_change() returns trigger
     language plpgsql
     as $trigger$
 begin
-    raise exception '%.%: % refused', tg_table_schema, tg_table_name, tg_argv[0] using errcode = 'DU001';
+    raise exception '%.%: %', tg_table_schema, tg_table_name, tg_argv[0] using errcode = 'DU001';
 end
 $trigger$;
 
 create or replace trigger day_schedule_follows_its_versions before insert or update on "schedule_ingest".day_schedule
     for each row when (pg_trigger_depth() = 0)
-    execute function "schedule_ingest".refuse_step('a pointer that no version moves');
+    execute function "schedule_ingest".refuse_day_change('current_version changes only with a new version');
 
-create or replace trigger day_schedule_goes_on before update on "schedule_ingest".day_schedule
+create or replace trigger day_schedule_to_next_version before update on "schedule_ingest".day_schedule
     for each row when (
         (new.user_id, new.schedule_date) is distinct from (old.user_id, old.schedule_date)
         or new.current_version <> old.current_version + 1
-    ) execute function "schedule_ingest".refuse_step('a step that is not to the next version');
+    ) execute function "schedule_ingest".refuse_day_change('current_version changes only to the next version');
 
 create or replace trigger day_schedule_stays before delete on "schedule_ingest".day_schedule
     for each row execute function duly.refuse_change();
@@ -495,7 +497,7 @@ create or replace trigger day_schedule_is_not_emptied before truncate on "schedu
 
 create or replace trigger day_snapshot_is_put_once before update on "schedule_ingest".day_snapshot
     for each row when (new.source_session_id = old.source_session_id)
-    execute function "schedule_ingest".refuse_step('a second snapshot of one session');
+    execute function "schedule_ingest".refuse_day_change('a session writes one snapshot of a day');
 
 create or replace trigger day_snapshot_stays before delete on "schedule_ingest".day_snapshot
     for each row execute function duly.refuse_change();
@@ -527,7 +529,7 @@ end
 $$;
 
 comment on function "schedule_ingest".follow_status() is
-    'A program that writes only the contract''s status has delivered the message: our sender then does not.';
+    'A program that writes only the contract''s status has delivered the message, so our sender does not.';
 
 create or replace trigger schedule_notification_follow before update on "schedule_ingest".schedule_notification
     for each row execute function "schedule_ingest".follow_status();
@@ -636,11 +638,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "capture_session_timeline_insert" after insert on "schedule_ingest"."capture_session"
+create or replace trigger "capture_session_timeline_insert"
+    after insert on "schedule_ingest"."capture_session"
     referencing new table as new_rows
     for each statement execute function "schedule_ingest"."capture_session_timeline"();
 
-create or replace trigger "capture_session_timeline_update" after update on "schedule_ingest"."capture_session"
+create or replace trigger "capture_session_timeline_update"
+    after update on "schedule_ingest"."capture_session"
     referencing new table as new_rows
     for each statement execute function "schedule_ingest"."capture_session_timeline"();
 
@@ -739,11 +743,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "schedule_notification_timeline_insert" after insert on "schedule_ingest"."schedule_notification"
+create or replace trigger "schedule_notification_timeline_insert"
+    after insert on "schedule_ingest"."schedule_notification"
     referencing new table as new_rows
     for each statement execute function "schedule_ingest"."schedule_notification_timeline"();
 
-create or replace trigger "schedule_notification_timeline_update" after update on "schedule_ingest"."schedule_notification"
+create or replace trigger "schedule_notification_timeline_update"
+    after update on "schedule_ingest"."schedule_notification"
     referencing new table as new_rows
     for each statement execute function "schedule_ingest"."schedule_notification_timeline"();
 
@@ -779,7 +785,7 @@ begin
 end
 $revoke$;
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Grants --------------------------------------------------------------------------------------------------------------
 
 grant usage on schema "schedule_ingest" to "duly_worker", "duly_api", "duly_readonly";
 
@@ -799,7 +805,7 @@ grant insert on "schedule_ingest".schedule_notification to "duly_worker";
 
 grant insert, update on "schedule_ingest".day_snapshot to "duly_worker";
 
--- A command of the bot that comes twice begins one session: its id is made of the message that began it.
+-- A command of the bot that is delivered twice creates one session, whose id is derived from the message.
 grant insert (id, user_id, payload, given_at, closed_at) on "schedule_ingest".capture_session to "duly_api";
 
 grant update (closed_at) on "schedule_ingest".capture_session to "duly_api";
@@ -814,7 +820,70 @@ grant update (
 -- One row per object; its hash is that of the text it has now.
 insert into duly.schema_object (branch, object, sha256)
 select 'ingest', applied.object, applied.sha256
-from unnest( E'{"function \\"schedule_ingest\\".take_image","trigger capture_image_is_taken on \\"schedule_ingest\\".capture_image","trigger capture_image_is_append_only on \\"schedule_ingest\\".capture_image","trigger capture_image_is_not_emptied on \\"schedule_ingest\\".capture_image","function \\"schedule_ingest\\".advance_days","trigger schedule_version_advances on \\"schedule_ingest\\".schedule_version","trigger schedule_version_is_append_only on \\"schedule_ingest\\".schedule_version","trigger schedule_version_is_not_emptied on \\"schedule_ingest\\".schedule_version","function \\"schedule_ingest\\".refuse_step","trigger day_schedule_follows_its_versions on \\"schedule_ingest\\".day_schedule","trigger day_schedule_goes_on on \\"schedule_ingest\\".day_schedule","trigger day_schedule_stays on \\"schedule_ingest\\".day_schedule","trigger day_schedule_is_not_emptied on \\"schedule_ingest\\".day_schedule","trigger day_snapshot_is_put_once on \\"schedule_ingest\\".day_snapshot","trigger day_snapshot_stays on \\"schedule_ingest\\".day_snapshot","trigger day_snapshot_is_not_emptied on \\"schedule_ingest\\".day_snapshot","trigger schedule_event_is_append_only on \\"schedule_ingest\\".schedule_event","trigger schedule_event_is_not_emptied on \\"schedule_ingest\\".schedule_event","function \\"schedule_ingest\\".follow_status","trigger schedule_notification_follow on \\"schedule_ingest\\".schedule_notification","function \\"schedule_ingest\\".\\"capture_session_guard\\"","trigger \\"capture_session_guard\\" on \\"schedule_ingest\\".\\"capture_session\\"","function \\"schedule_ingest\\".\\"capture_session_timeline\\"","trigger \\"capture_session_timeline_insert\\" on \\"schedule_ingest\\".\\"capture_session\\"","trigger \\"capture_session_timeline_update\\" on \\"schedule_ingest\\".\\"capture_session\\"","function \\"schedule_ingest\\".\\"schedule_notification_guard\\"","trigger \\"schedule_notification_guard\\" on \\"schedule_ingest\\".\\"schedule_notification\\"","function \\"schedule_ingest\\".\\"schedule_notification_timeline\\"","trigger \\"schedule_notification_timeline_insert\\" on \\"schedule_ingest\\".\\"schedule_notification\\"","trigger \\"schedule_notification_timeline_update\\" on \\"schedule_ingest\\".\\"schedule_notification\\"","grants"}'::text[], '{"6d8b49919eee785c5c5b3687f87268043535e5e1f91aee1d7c74c7173ede4392","5f9970f2155fa630acdb0829253039d4fd464bbbff0043f4905c80737288b3e2","074e7e81f8d4c1692451d0027574df5f323a02fc729e561275751f110a8bebe4","3876c2b2a8631ccc1d39512547dbe0144cb6eeafd39b1d9abc6a2c97810a5ce4","b147d1c3cbb2fb623b10ff9e991cead2b9487ac466323a42e95a1df6a8eff9ac","a8998c431aa2cef53e8ef295e37c22f66d015b6f45572d48ff8f723bdfed5f4c","012bc93db965ee56ab7712159488a7d3ee75db19ac2f9512c9285590526de4d0","0f95b16b5ef549a4d90689b813a8e263749b4a95fcf1e9a3ad6e56ebbbc72f1f","f9afe9197e285fed02f488a984e290c19bf4a99b3cb90321345fa8bb81dd4990","6e44917543bcb189cd104035b4deb1517fb7e501760a3c2561cdc0fdd1050801","4b38fca0a199784a4954a10f184860cc98e719a4d62965de71d37a33c97662b3","086536b5d8c130f30e5b0e3f8aa6b1f0551c0ea6526b7155a9c4e0573868fd4e","a1995a700478ed6470884eb434a9c0e70c1186598b1924988a9fc88bb9fc1ac8","e50d830d4154f6543f13c5b7d11e575863c8a1677cd0fb066a0f757e0505145a","bec8ccf76561b7bd67b1199e129a6a6d831b8c73888106759c90499037d51d11","dce3ad3af190b65e9b57af165fa45cb4f13390dd5d88a19fa7ffa8482ccbc5f0","1724600f91879551dae347a20ba466ad4b344a9cb0a211eae2388cbaa80df039","ecf1b7eadcd616c6e91182da24db3006d362f8075cc920df2eff518609c89de0","3a7b4bdf03121522e84f97a1607f595a1f574b49b96626c01d200e5d7d1c64d7","a4fe0e6397e777a97bd279a6b6b619e14c1cea20497d18135a717e9a7722d3d9","02047d4a8235dcdb32a929e1a7ec46857012c47a10e98b36162184931b02b4ef","48f326a3c0c8d0ee29acfbcb986bd9cd28d26e01a3ba36c781fc4ed3faca8637","fdb61ebc430ead1209586c5ab2bda1131587ebc5530c4932ae29d3a3cda83652","339db677a8f72ecb45e67048b0115bcd568d8434e50cc81c835b7caa623f0f13","9db8e3b37e2333fcf8e167c3606bf1f66919439646495293a2c5a2cf077e0424","8503142e0791e01e71338b26904af7ab4c0d98767dff2c855ec0acd1c9047a30","107a900822b1a695c098110895dc3eadb825c80e902f606dc2c80b90cbc8fde8","bc9502ecf81b6c7864eaa9c35d5479f239953445fec1a02f85d9fc616990b3a9","0ae23f97e36c8932ed1ad1777850d7bde97f9533d95f4970f682fc33fb86829e","4b0f18785791afa50fc38b54046f0971bccc8f5cdeb2795fb7ce0a1dee020dfc","0f4eae8f3c6010d4e8098d607fb7646c4a3cc5c46b73fb78ef0b564ce2a8ab65"}'::text[]) as applied (object, sha256)
+from unnest(
+     E'{"function \\"schedule_ingest\\".check_accepts_images",
+"trigger capture_image_checks_session on \\"schedule_ingest\\".capture_image",
+"trigger capture_image_is_append_only on \\"schedule_ingest\\".capture_image",
+"trigger capture_image_is_not_emptied on \\"schedule_ingest\\".capture_image",
+"function \\"schedule_ingest\\".advance_days",
+"trigger schedule_version_advances on \\"schedule_ingest\\".schedule_version",
+"trigger schedule_version_is_append_only on \\"schedule_ingest\\".schedule_version",
+"trigger schedule_version_is_not_emptied on \\"schedule_ingest\\".schedule_version",
+"function \\"schedule_ingest\\".refuse_day_change",
+"trigger day_schedule_follows_its_versions on \\"schedule_ingest\\".day_schedule",
+"trigger day_schedule_to_next_version on \\"schedule_ingest\\".day_schedule",
+"trigger day_schedule_stays on \\"schedule_ingest\\".day_schedule",
+"trigger day_schedule_is_not_emptied on \\"schedule_ingest\\".day_schedule",
+"trigger day_snapshot_is_put_once on \\"schedule_ingest\\".day_snapshot",
+"trigger day_snapshot_stays on \\"schedule_ingest\\".day_snapshot",
+"trigger day_snapshot_is_not_emptied on \\"schedule_ingest\\".day_snapshot",
+"trigger schedule_event_is_append_only on \\"schedule_ingest\\".schedule_event",
+"trigger schedule_event_is_not_emptied on \\"schedule_ingest\\".schedule_event",
+"function \\"schedule_ingest\\".follow_status",
+"trigger schedule_notification_follow on \\"schedule_ingest\\".schedule_notification",
+"function \\"schedule_ingest\\".\\"capture_session_guard\\"",
+"trigger \\"capture_session_guard\\" on \\"schedule_ingest\\".\\"capture_session\\"",
+"function \\"schedule_ingest\\".\\"capture_session_timeline\\"",
+"trigger \\"capture_session_timeline_insert\\" on \\"schedule_ingest\\".\\"capture_session\\"",
+"trigger \\"capture_session_timeline_update\\" on \\"schedule_ingest\\".\\"capture_session\\"",
+"function \\"schedule_ingest\\".\\"schedule_notification_guard\\"",
+"trigger \\"schedule_notification_guard\\" on \\"schedule_ingest\\".\\"schedule_notification\\"",
+"function \\"schedule_ingest\\".\\"schedule_notification_timeline\\"",
+"trigger \\"schedule_notification_timeline_insert\\" on \\"schedule_ingest\\".\\"schedule_notification\\"",
+"trigger \\"schedule_notification_timeline_update\\" on \\"schedule_ingest\\".\\"schedule_notification\\"",
+"grants"}'::text[],
+    '{"b29873f8eeb6f3949f4949475ce50350e2b71a352720e002c8e2a4cb94c77251",
+"69b83db9213a8f23817b19fdf7254f1e20e705933a65bed6850d19bf6aeca3ff",
+"074e7e81f8d4c1692451d0027574df5f323a02fc729e561275751f110a8bebe4",
+"3876c2b2a8631ccc1d39512547dbe0144cb6eeafd39b1d9abc6a2c97810a5ce4",
+"19b68d1883f111653181c9c687a421c0f662e0cbc7a28b419c30c90ea665f0fe",
+"a8998c431aa2cef53e8ef295e37c22f66d015b6f45572d48ff8f723bdfed5f4c",
+"012bc93db965ee56ab7712159488a7d3ee75db19ac2f9512c9285590526de4d0",
+"0f95b16b5ef549a4d90689b813a8e263749b4a95fcf1e9a3ad6e56ebbbc72f1f",
+"4e0f5f8b5d43a3c9553d0ad47e2294ec26c465713d1c7a06123b5397301bbf4a",
+"e50bf3515450aae31e138ca967281e81103ac0ad9a4c32d133f0d9a071b0eaba",
+"ecced3433ec3659f71fb449c87d543009965914168d34b69ac2f24ed938efac5",
+"086536b5d8c130f30e5b0e3f8aa6b1f0551c0ea6526b7155a9c4e0573868fd4e",
+"a1995a700478ed6470884eb434a9c0e70c1186598b1924988a9fc88bb9fc1ac8",
+"13b9b7cda3ffcf83357102697d7ae05ed25f3a3bf2dc175fdeda8ae1a8cf9d7f",
+"bec8ccf76561b7bd67b1199e129a6a6d831b8c73888106759c90499037d51d11",
+"dce3ad3af190b65e9b57af165fa45cb4f13390dd5d88a19fa7ffa8482ccbc5f0",
+"1724600f91879551dae347a20ba466ad4b344a9cb0a211eae2388cbaa80df039",
+"ecf1b7eadcd616c6e91182da24db3006d362f8075cc920df2eff518609c89de0",
+"ecc3cc298062f180c7cf5e31857866985fc085e24f9b21094c36f9720836cbdd",
+"a4fe0e6397e777a97bd279a6b6b619e14c1cea20497d18135a717e9a7722d3d9",
+"02047d4a8235dcdb32a929e1a7ec46857012c47a10e98b36162184931b02b4ef",
+"3631f1c491794e37ff550090620b7e7d9c3e492ee0c574e12c974b694ba858ed",
+"fdb61ebc430ead1209586c5ab2bda1131587ebc5530c4932ae29d3a3cda83652",
+"ae9594612f3e5f76ac162b3c16d35829921d071ade67d46949a9e766a75e332a",
+"85cd16cfc7ebc0a851c7a3ee285e371cd36b27ec00dd27a7b37aa6e9d5e67d2f",
+"8503142e0791e01e71338b26904af7ab4c0d98767dff2c855ec0acd1c9047a30",
+"d1e38a8bcb1533f78b7ce0e57edd174c95fc38c0f277b3b8db83e6609427a683",
+"bc9502ecf81b6c7864eaa9c35d5479f239953445fec1a02f85d9fc616990b3a9",
+"7d8b3d7e2ab6f9fb46af000636d9a32a8344889836c91c6ebedef9308e8acbba",
+"623607c549903c601b085d2dd71839386841ddd060a4636a851ba67ed7a45998",
+"033216924a545b98a173e6495037662d60dee3dc152e12bef2b57b117a152bb6"}'::text[]
+) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
 do $closing$

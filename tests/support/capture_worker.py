@@ -52,7 +52,7 @@ def make_day(user: int) -> dict[str, Any]:
 
 
 class ScriptedReader:
-    """Reads a session by doing what its person's number says."""
+    """Reads a session in the way that its person's number selects."""
 
     input = Input.PHOTOGRAPHS
     has_limits = False
@@ -84,10 +84,10 @@ class ScriptedReader:
         return [DayPage(make_day(capture.user_id))]
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing."""
 
     async def hang(self, capture: CaptureInput) -> None:
-        """Wait for ever; say when we were stopped."""
+        """Wait until stopped, and report that."""
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -96,14 +96,14 @@ class ScriptedReader:
 
 
 def works(settings: WorkerSettings) -> list[Work]:
-    """Read sessions, as these settings say."""
+    """Read sessions with these settings."""
     option_names = {field.name for field in fields(CaptureOptions)} & settings.keys()
     rules = replace(RULES, **{name: type(getattr(RULES, name))(settings.pop(name)) for name in option_names})
     return [CaptureWork(ScriptedReader(), with_tuning(TUNING, settings), rules)]
 
 
 def main() -> None:
-    """Be a worker."""
+    """Run a worker."""
     run(works)
 
 

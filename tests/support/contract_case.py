@@ -88,7 +88,7 @@ class ContractCase(unittest.IsolatedAsyncioTestCase):
         return self.captures.rows(self.qualified(statement), *values)
 
     def one(self, statement: str, *values: object) -> Any:
-        """The one value that it answers."""
+        """Return the one value of a statement."""
         return self.captures.one(self.qualified(statement), *values)
 
     def write(self, **day: object) -> None:

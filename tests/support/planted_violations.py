@@ -211,20 +211,20 @@ PLANTED_OFFENCES = {
     "missed_ranges_do_not_overlap": (
         SCHEDULED + MISSED % ("'2026-01-01Z'", "'2026-02-01Z'") + MISSED % ("'2026-01-31Z'", "'2026-03-01Z'")
     ),
-    "entries_are_booked_once: again under another source": (
+    "expenses_are_booked_once: again under another source": (
         SCHEDULED
         + CONFIRM % """'{"amount": "5"}'"""
         + BOOK % 5
         + (BOOK % 5).replace("'scheduler:' || j.id || ':2026-11'", "'manual:1'")
     ),
-    "entries_match_their_answer: another amount than the schedule has": SCHEDULED
+    "expenses_match_their_answer: another amount than the schedule has": SCHEDULED
     + TEMPLATE
     + CONFIRM % "null"
     + BOOK % 999,
-    "entries_match_their_answer: another currency than the schedule has": (
+    "expenses_match_their_answer: another currency than the schedule has": (
         SCHEDULED + TEMPLATE.replace("EUR", "SEK") + CONFIRM % "null" + BOOK % 5
     ),
-    "entries_match_their_answer: no number": (
+    "expenses_match_their_answer: no number": (
         SCHEDULED
         + "alter table expense.expenses drop constraint ck_expenses__amount;"
         + CONFIRM % """'{"amount": "NaN"}'"""
@@ -379,13 +379,13 @@ PLANTED_OFFENCES = {
         " insert into scheduler.confirmations (job_run_id, action, idempotency_key)"
         " select id, 'complete', key from scheduler.job_runs, unnest('{a,b}'::text[]) as key"
     ),
-    "entries_have_their_answer": (
+    "expenses_have_their_answer": (
         SCHEDULED + "insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref)"
         " select user_id, name, 1, 'EUR', now(), 'scheduler:' || id || ':2026-11' from scheduler.jobs"
     ),
-    "reversals_cancel_their_entry": ENTRIES + REVERSE.replace("-5", "-1"),
-    "reversals_cancel_their_entry: in another currency": ENTRIES + REVERSE.replace("EUR", "SEK"),
-    "reversals_cancel_their_entry: of another person": (
+    "reversals_cancel_their_expense": ENTRIES + REVERSE.replace("-5", "-1"),
+    "reversals_cancel_their_expense: in another currency": ENTRIES + REVERSE.replace("EUR", "SEK"),
+    "reversals_cancel_their_expense: of another person": (
         ENTRIES + BO + REVERSE.replace("select user_id", f"select {BO_ID}")
     ),
     "sent_runs_have_a_reminder": SCHEDULED + "update scheduler.job_runs set status = 'sent'",
@@ -505,15 +505,15 @@ PLANTED_OFFENCES = {
     "confirmed_runs_have_an_answer": SCHEDULED + "update scheduler.job_runs set status = 'confirmed'",
     "answers_are_booked": SCHEDULED + CONFIRM % """'{"amount": "5"}'""",
     "answers_are_booked: as the schedule has it": SCHEDULED + TEMPLATE + CONFIRM % "null",
-    "entries_are_booked_once": (
+    "expenses_are_booked_once": (
         SCHEDULED
         + "alter table expense.expenses drop constraint uq_expenses__source_ref;"
         + CONFIRM % """'{"amount": "5"}'"""
         + BOOK % 5
         + BOOK % 5
     ),
-    "entries_match_their_answer": SCHEDULED + CONFIRM % """'{"amount": "5"}'""" + BOOK % 6,
-    "entries_match_their_answer: another person's": (
+    "expenses_match_their_answer": SCHEDULED + CONFIRM % """'{"amount": "5"}'""" + BOOK % 6,
+    "expenses_match_their_answer: another person's": (
         SCHEDULED
         + CONFIRM % "null"
         + "insert into \"user\".users (uid) values ('bo');"
@@ -521,7 +521,7 @@ PLANTED_OFFENCES = {
     ),
     "reminders_go_to_their_user": (
         SCHEDULED + "insert into duly.outbox (channel, recipient, kind, payload)"
-        " select 'console', 'bo', 'reminder.due', jsonb_build_object('run', id) from scheduler.job_runs"
+        " select 'console', 'bo', 'reminder.due', jsonb_build_object('job_run_id', id) from scheduler.job_runs"
     ),
     "notifications_match_their_delivery: one that is gone": (
         FINISHED_SESSION + LOG + "('notification', 'another', 1, null, 'pending')"
@@ -732,18 +732,18 @@ PLANTED_OFFENCES = {
     "schedules_are_planned: and never looked at": (
         SCHEDULED + "update scheduler.job_plans set plan_at = null, next_at = now()"
     ),
-    "entries_are_booked_once: and taken back twice": (
+    "expenses_are_booked_once: and taken back twice": (
         ENTRIES
         + "alter table expense.expenses drop constraint uq_expenses__reverses;"
         + REVERSE
         + REVERSE.replace("'y'", "'z'")
     ),
-    "entries_match_their_answer: at another time": (
+    "expenses_match_their_answer: at another time": (
         SCHEDULED
         + CONFIRM % """'{"amount": "5"}'"""
         + (BOOK % 5).replace("c.confirmed_at", "c.confirmed_at + interval '1 day'")
     ),
-    "entries_match_their_answer: in another currency": (
+    "expenses_match_their_answer: in another currency": (
         SCHEDULED + CONFIRM % """'{"amount": "5", "currency": "SEK"}'""" + BOOK % 5
     ),
     "notifications_match_their_delivery: by the contract alone": (

@@ -49,7 +49,7 @@ class ScriptedAnalyzer:
         return Reading(Mood.CALM, "silence", f"it says {caption}", self.name, "1")
 
     async def hang(self, caption: str) -> None:
-        """Wait for ever; say when we were stopped."""
+        """Wait until stopped, and report that."""
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -66,7 +66,7 @@ def wedge(gate: str) -> None:
 
 
 def works(settings: WorkerSettings) -> list[Work]:
-    """Read posts, as these settings say."""
+    """Read posts with these settings."""
     seconds = float(settings.pop("analyzer_seconds", "20"))
     return [PostWork(ScriptedAnalyzer(), with_tuning(TUNING, settings), analyzer_seconds=seconds)]
 
@@ -77,7 +77,7 @@ def warm_up() -> None:
 
 
 def main() -> None:
-    """Be a worker."""
+    """Run a worker."""
     run(works)
 
 

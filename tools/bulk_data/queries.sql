@@ -11,7 +11,7 @@ set session_replication_role = origin;
 
 -- name: create_partitions
 -- The partitions that runs of the past lie in.
-select scheduler.make_months((duly.now() - make_interval(days => 28 * 14))::date);
+select scheduler.create_months((duly.now() - make_interval(days => 28 * 14))::date);
 
 -- name: add_people
 -- The people that runs, messages and posts belong to.
@@ -217,7 +217,7 @@ select id, duly.now() + interval '7 days', duly.now() - interval '9 days', duly.
 -- name: add_runs
 -- Runs of the past year, each sent and confirmed, four of each schedule, with their keys and reminders.
 with made as (
-    insert into scheduler.job_runs (id, job_id, period_key, scheduled_at, sent_at, status, reminder_id, revision)
+    insert into scheduler.job_runs (id, job_id, period_key, scheduled_at, sent_at, status, message_id, revision)
     select
         n, 1 + (n - 1) / 4, 'period ' || mod(n, 4), at.scheduled, at.scheduled, 'confirmed',
         md5('message' || n)::uuid, 3
@@ -253,7 +253,7 @@ insert into duly.outbox (
     settled_by, revision
 )
 select
-    r.reminder_id, 'console', u.uid, 'reminder.due', jsonb_build_object('run', r.id), 'reminder:' || r.id, 'sent',
+    r.message_id, 'console', u.uid, 'reminder.due', jsonb_build_object('job_run_id', r.id), 'reminder:' || r.id, 'sent',
     r.scheduled_at, r.scheduled_at, r.scheduled_at, r.scheduled_at, tries.starts,
     'worker-1/' || r.id || '.' || tries.revision - 1, tries.revision
 from scheduler.job_runs as r

@@ -978,8 +978,8 @@ DB = (
     Fault(
         "db-answer-payload",
         "src/duly/apps/scheduler/functions.sql",
-        "if known.action <> wanted or known.payload is distinct from given then",
-        "if known.action <> wanted then",
+        "if earlier.action <> answer.action or earlier.payload is distinct from answer.payload then",
+        "if earlier.action <> answer.action then",
         "The same key with another amount is answered as if it were the same answer.",
     ),
     Fault(
@@ -992,16 +992,16 @@ DB = (
     Fault(
         "db-resumed-skips",
         "src/duly/apps/scheduler/functions.sql",
-        "when old.status = 'paused' and new.status = 'active' then duly.now() else p.skip_before",
-        "when old.status = 'paused' and new.status = 'active' then null else p.skip_before",
+        "when old.status = 'paused' and new.status = 'active' then duly.now() else p.resumed_at",
+        "when old.status = 'paused' and new.status = 'active' then null else p.resumed_at",
         "A schedule that is resumed reminds of what it missed while it was paused.",
     ),
     Fault(
-        "db-undo-window",
+        "db-reversal-window",
         "src/duly/apps/scheduler/functions.sql",
-        "if of_run.confirmed_at + within < duly.clock() and not exists (",
-        "if of_run.confirmed_at is null and not exists (",
-        "What was booked can be taken back for ever.",
+        "if answered.confirmed_at + within < duly.clock() and not exists (",
+        "if answered.confirmed_at is null and not exists (",
+        "An expense can be reversed for ever.",
     ),
     Fault(
         "db-link-rebinds",

@@ -24,7 +24,7 @@ from duly.errors import (
     KeyReused,
     LimitReached,
     NotFound,
-    NothingToUndo,
+    NothingToReverse,
     RunClosed,
 )
 from duly.outcomes import invalid_result
@@ -40,7 +40,7 @@ BY_SQLSTATE: Mapping[str, Callable[[str, str | None], DulyError]] = {
     "DU005": lambda text, _: NotFound(text),
     "DU006": lambda text, detail: AlreadyAnswered(text, receipt=orjson.loads(detail or "{}")),
     "DU007": lambda text, detail: RunClosed(text, reason=detail),
-    "DU008": lambda text, _: NothingToUndo(text),
+    "DU008": lambda text, _: NothingToReverse(text),
     "DU010": lambda text, _: LimitReached(text),
 }
 DATA_EXCEPTION = "22"  # the SQLSTATE class of values that a type or function does not accept

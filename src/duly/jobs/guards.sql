@@ -141,10 +141,12 @@ begin
 end
 $timeline$;
 
-create or replace trigger "job_timeline_insert" after insert on "ledger"."job"
+create or replace trigger "job_timeline_insert"
+    after insert on "ledger"."job"
     referencing new table as new_rows
     for each statement execute function "ledger"."job_timeline"();
 
-create or replace trigger "job_timeline_update" after update on "ledger"."job"
+create or replace trigger "job_timeline_update"
+    after update on "ledger"."job"
     referencing new table as new_rows
     for each statement execute function "ledger"."job_timeline"();

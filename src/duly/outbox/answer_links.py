@@ -25,7 +25,7 @@ class AnswerLinks:
         self, keys: Sequence[bytes], uid: str, payload: Mapping[str, Any], created_at: datetime
     ) -> list[AnswerLink]:
         """Return a link for each button of a message about a run; none for other messages."""
-        run = payload.get("run")
+        run = payload.get("job_run_id")
         if not isinstance(run, int):
             return []
         expires_at = int(created_at.timestamp()) + LINK_TTL_SECONDS

@@ -17,8 +17,8 @@ create or replace trigger outbox_wake after insert on duly.outbox
     for each statement execute function duly.wake_workers('outbox');
 
 -- Retention -----------------------------------------------------------------------------------------------------------
--- The only way a row leaves a log. EXECUTE decides which role may; the flag that it sets while it runs keeps every other
--- delete from succeeding by mistake.
+-- The only way a row leaves a log. EXECUTE decides which role may; the flag that it sets while it runs keeps every
+-- other delete from succeeding by mistake.
 
 create or replace function duly.is_finished(machine text, status text) returns boolean
     language sql immutable parallel safe
@@ -100,7 +100,8 @@ create or replace function duly.resolve(message uuid, was_sent boolean) returns 
         update duly.outbox as o
         set status = case when was_sent then 'sent' else 'failed' end,
             last_error = case
-                when was_sent then o.last_error else coalesce(o.last_error, 'an operator recorded that it did not arrive')
+                when was_sent then o.last_error
+                else coalesce(o.last_error, 'an operator recorded that it did not arrive')
             end
         where o.id = message and o.status = 'uncertain'
         returning o.status;

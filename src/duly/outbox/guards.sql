@@ -54,10 +54,12 @@ begin
 end
 $timeline$;
 
-create or replace trigger "outbox_timeline_insert" after insert on "duly"."outbox"
+create or replace trigger "outbox_timeline_insert"
+    after insert on "duly"."outbox"
     referencing new table as new_rows
     for each statement execute function "duly"."outbox_timeline"();
 
-create or replace trigger "outbox_timeline_update" after update on "duly"."outbox"
+create or replace trigger "outbox_timeline_update"
+    after update on "duly"."outbox"
     referencing new table as new_rows
     for each statement execute function "duly"."outbox_timeline"();

@@ -115,15 +115,15 @@ async def receive_image_once(
     if found := await services.ingest.intake.find_received(user_id, name, message.message_id):
         return found
     clean = await clean_image(services, await fetch(services, document))
-    photograph = image_intake.Photograph(name, message.message_id, clean.data, clean.suffix)
+    image = image_intake.NewImage(name, message.message_id, clean.data, clean.suffix)
     try:
-        await services.objects.put(photograph.r2_key, photograph.data)
+        await services.objects.put(image.r2_key, image.data)
     except (Unavailable, Misconfigured) as error:
         raise TemporaryFailure(str(error)) from None
-    creation = await services.ingest.intake.add_photograph(
+    creation = await services.ingest.intake.add_image(
         services.objects,
         user_id,
-        photograph,
+        image,
         session_id_for(services, message),
         stays_open=message.media_group_id is not None,
     )

@@ -11,12 +11,7 @@ from typing import Any
 
 from aiogram import Bot
 from aiogram import Dispatcher as AiogramDispatcher
-from aiogram.exceptions import (
-    ClientDecodeError,
-    TelegramNetworkError,
-    TelegramRetryAfter,
-    TelegramServerError,
-)
+from aiogram.exceptions import ClientDecodeError, TelegramNetworkError, TelegramRetryAfter, TelegramServerError
 from aiogram.types import BotCommand, Update
 from psycopg import InterfaceError, OperationalError
 from pydantic import ValidationError

@@ -41,7 +41,17 @@ ARGUMENTS = {  # what a command needs to get as far as the database
     **dict.fromkeys(
         [
             f"schedule {verb}"
-            for verb in ("show", "pause", "resume", "archive", "fire", "missed", "undo", "timeline", "explain")
+            for verb in (
+                "show",
+                "pause",
+                "resume",
+                "archive",
+                "fire",
+                "missed",
+                "reverse-expense",
+                "timeline",
+                "explain",
+            )
         ],
         "7",
     ),

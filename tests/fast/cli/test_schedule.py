@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 from standardwebhooks import Webhook
 
-from duly.errors import DulyError, IllegalTransition, InvalidArgument, KeyReused, NotFound, NothingToUndo, RunClosed
+from duly.errors import DulyError, IllegalTransition, InvalidArgument, KeyReused, NotFound, NothingToReverse, RunClosed
 from duly.testing import move_clock
 from tests.support.actions import Admin
 from tests.support.command_line import CommandLine
@@ -317,15 +317,17 @@ def test_seed_creates_the_sample_once(cli: ScheduleCommandLine) -> None:
     assert [run["name"] for run in runs] in (["YouTube 订阅"], [])  # before ten on the first of a month there is none
 
 
-def test_undo_is_possible_for_the_configured_time(cli: ScheduleCommandLine, admin: Admin) -> None:
+def test_reversal_is_possible_for_the_configured_time(cli: ScheduleCommandLine, admin: Admin) -> None:
     run = cli.sent_run("--amount", "9.99")
     cli.output("schedule", "answer", run, "complete")
     move_clock(admin, 30)
-    cli.environment["DULY_SCHEDULER_UNDO_SECONDS"] = "20"
-    assert "can be undone for 00:00:20 and no longer" in str(cli.error("schedule", "undo", run))
-    cli.environment["DULY_SCHEDULER_UNDO_SECONDS"] = "3600"
+    cli.environment["DULY_SCHEDULER_REVERSAL_SECONDS"] = "20"
+    assert "its expense can be reversed for 00:00:20 and no longer" in str(
+        cli.error("schedule", "reverse-expense", run)
+    )
+    cli.environment["DULY_SCHEDULER_REVERSAL_SECONDS"] = "3600"
     move_clock(admin, 1800)
-    assert cli.json("schedule", "undo", run)["outcome"] == "created"
+    assert cli.json("schedule", "reverse-expense", run)["outcome"] == "created"
 
 
 def test_snoozing_and_skipping_a_run_is_printed(cli: ScheduleCommandLine) -> None:
@@ -335,7 +337,7 @@ def test_snoozing_and_skipping_a_run_is_printed(cli: ScheduleCommandLine) -> Non
     assert "remind_at " in printed_text
     assert UUID(re.search(r"idempotency_key +(\S+)", printed_text)[1])  # type: ignore[index]
     assert cli.json("schedule", "answer", run, "skip")["outcome"] == "created"
-    assert isinstance(cli.error("schedule", "undo", run), NothingToUndo)
+    assert isinstance(cli.error("schedule", "reverse-expense", run), NothingToReverse)
     assert isinstance(cli.error("schedule", "answer", 999, "skip"), NotFound)
     refusal = cli.error("schedule", "answer", run, "skip", "--minutes", 5)
     assert "payload.minutes: unknown field for skip" in str(refusal)
@@ -393,7 +395,7 @@ def test_messages_are_listed_and_printed(cli: ScheduleCommandLine) -> None:
     run = cli.sent_run()
     (message,) = cli.json("notifications", "list")["items"]
     assert (message["status"], message["channel"], message["recipient"]) == ("sent", "console", "anna")
-    assert message["payload"]["run"] == run
+    assert message["payload"]["job_run_id"] == run
     shown = cli.json("notifications", "show", message["id"])
     assert shown == message
     assert f"id                {message['id']}" in cli.output("notifications", "show", message["id"])

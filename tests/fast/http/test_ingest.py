@@ -538,18 +538,18 @@ def test_images_are_accepted_in_order_and_cleaned_until_the_session_is_closed(
     closed = ok_body(anna.post(f"{SESSIONS}/{key}/close"))
     assert (closed["closed_at"] is not None, len(closed["images"])) == (True, 3)
     assert ok_body(anna.post(f"{SESSIONS}/{key}/close")) == closed
-    assert "is closed and takes no more images" in problem(send(anna, key, screen), 409, "ILLEGAL_TRANSITION")
+    assert "is closed and accepts no more images" in problem(send(anna, key, screen), 409, "ILLEGAL_TRANSITION")
     assert len(env.images) == 3
     assert env.work("closed_at") == 1  # but a worker with a file takes that
     assert ok_body(anna.get(f"{SESSIONS}/{key}"))["result"]["input"] == "fixture"
-    assert "is done and takes no more images" in problem(send(anna, key, screen), 409, "ILLEGAL_TRANSITION")
+    assert "is done and accepts no more images" in problem(send(anna, key, screen), 409, "ILLEGAL_TRANSITION")
     assert ok_body(anna.post(f"{SESSIONS}/{key}/close"))["state"] == "done"
     env.verify()
 
 
 def test_session_given_as_data_accepts_no_images(env: ApiEnvironment, anna: httpx2.Client) -> None:
     key = created(anna.post(SESSIONS, json=day(MORNING)))["id"]
-    assert "takes no more images" in problem(send(anna, key, picture()), 409, "ILLEGAL_TRANSITION")
+    assert "accepts no more images" in problem(send(anna, key, picture()), 409, "ILLEGAL_TRANSITION")
     assert env.images == {}
 
 

@@ -267,6 +267,7 @@ def test_patch_changes_only_the_given_fields(anna: httpx2.Client) -> None:
     assert ok_body(anna.patch(at, json={"expense": {"amount": 3, "currency": "SEK"}}))["expense"]["amount"] == "3"
     assert ok_body(anna.patch(at, json={"channel": "console"}))["expense"]["currency"] == "SEK"
     assert ok_body(anna.patch(at, json={"expense": None}))["expense"] is None
+    assert ok_body(anna.patch(at, json={"description": None}))["description"] is None
     assert ok_body(anna.patch(at, json={}))["name"] == "Flat"
 
 
@@ -274,7 +275,7 @@ def test_patch_changes_only_the_given_fields(anna: httpx2.Client) -> None:
     ("change", "place"),
     [
         ({"name": None}, "name"),
-        ({"description": None}, "description"),
+        ({"channel": None}, "channel"),
         ({"rule": "never"}, "rule"),
         ({"status": "archived"}, "status"),
         ({"expense": {}}, "expense.amount"),
@@ -738,10 +739,10 @@ def test_run_response_contains_reminders_receipts_and_timeline(env: ApiEnvironme
     assert items(anna.get(f"{RUNS}/{run['id']}/timeline", params={"next": page["next"]})) == log[3:]
 
 
-def test_undo_reverses_a_booked_expense_once(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_reversal_of_a_booked_expense_once(env: ApiEnvironment, anna: httpx2.Client) -> None:
     run = sent_run(env, anna, expense=TEMPLATE)
-    at = f"{RUNS}/{run['id']}/undo"
-    assert "nothing was booked" in problem(anna.post(at), 409, "NOTHING_TO_UNDO")
+    at = f"{RUNS}/{run['id']}/reverse-expense"
+    assert "nothing was booked" in problem(anna.post(at), 409, "NOTHING_TO_REVERSE")
     booked = created(answered(anna, run["id"]))["expense"]["id"]
     entry = created(anna.post(at))
     assert (entry["amount"], entry["reverses"]) == ("-9.99", booked)
@@ -750,21 +751,21 @@ def test_undo_reverses_a_booked_expense_once(env: ApiEnvironment, anna: httpx2.C
     assert ok_body(anna.get(f"{RUNS}/{run['id']}"))["status"] == "confirmed"
 
 
-def test_undo_is_refused_after_its_time_limit(env: ApiEnvironment, anna: httpx2.Client) -> None:
+def test_reversal_is_refused_after_its_time_limit(env: ApiEnvironment, anna: httpx2.Client) -> None:
     run = sent_run(env, anna, expense=TEMPLATE)
     created(answered(anna, run["id"]))
     move_clock(env.admin, 30)
-    settings = Settings(DULY_SCHEDULER_UNDO_SECONDS=20)  # type: ignore[call-arg]
+    settings = Settings(DULY_SCHEDULER_REVERSAL_SECONDS=20)  # type: ignore[call-arg]
     app = build_app(settings, make_conninfo(env.database, user=Names().api), object())  # type: ignore[arg-type]
-    with running(app) as address, client_for(address) as short_undo_client:
-        short_undo_client.headers["Authorization"] = anna.headers["Authorization"]
-        problem(short_undo_client.post(f"{RUNS}/{run['id']}/undo"), 409, "NOTHING_TO_UNDO")
+    with running(app) as address, client_for(address) as short_reversal_client:
+        short_reversal_client.headers["Authorization"] = anna.headers["Authorization"]
+        problem(short_reversal_client.post(f"{RUNS}/{run['id']}/reverse-expense"), 409, "NOTHING_TO_REVERSE")
     move_clock(env.admin, 540)
-    created(anna.post(f"{RUNS}/{run['id']}/undo"))
+    created(anna.post(f"{RUNS}/{run['id']}/reverse-expense"))
     second = sent_run(env, anna, rule="cron: 0 13 * * *", expense=TEMPLATE)
     created(answered(anna, second["id"]))
     move_clock(env.admin, 601)
-    problem(anna.post(f"{RUNS}/{second['id']}/undo"), 409, "NOTHING_TO_UNDO")
+    problem(anna.post(f"{RUNS}/{second['id']}/reverse-expense"), 409, "NOTHING_TO_REVERSE")
 
 
 def test_expenses_are_listed_by_time_in_pages(env: ApiEnvironment, anna: httpx2.Client) -> None:
@@ -791,7 +792,7 @@ def id_routes(job: int, run: int) -> list[tuple[str, str, Json | None]]:
         *(("POST", f"{SCHEDULES}/{job}/{verb}", None) for verb in ("pause", "resume", "archive", "fire")),
         ("GET", f"{RUNS}/{run}", None),
         ("GET", f"{RUNS}/{run}/timeline", None),
-        ("POST", f"{RUNS}/{run}/undo", None),
+        ("POST", f"{RUNS}/{run}/reverse-expense", None),
         ("POST", ANSWERS, answer),
     ]
 

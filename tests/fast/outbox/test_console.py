@@ -9,7 +9,7 @@ from duly.outbox.channels.console import ConsoleChannel
 async def test_reminder_is_printed_with_its_buttons_and_answer_commands() -> None:
     out = io.StringIO()
     payload = {
-        "run": 7,
+        "job_run_id": 7,
         "text": "Rent\nDue 2026-11-16 10:00 (UTC)",
         "buttons": [
             {"action": "complete", "label": "Done", "key": "7:1:complete"},

@@ -39,11 +39,11 @@ def test_ingest_capture_of_a_fixture_prints_its_changes(admin: Admin, cli: Inges
         first = cli.output("ingest", "capture", "--fixture", SAMPLE, "--user", 42).splitlines()
         assert re.fullmatch(r"created   [0-9a-f-]{36}", first[0])
         assert first[1:] == [
-            "done      2026-02-10 has version 1, 1 event and 1 message, from the data that came with it",
+            "done      2026-02-10 has version 1, 1 event and 1 message, from the data given with it",
             "  + New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Cleaning, Billdal.",
         ]
         again = cli.output("ingest", "capture", "--fixture", SAMPLE, "--user", 42).splitlines()
-        assert again[1:] == ["done      2026-02-10 is unchanged, version 1, according to the data that came with it"]
+        assert again[1:] == ["done      2026-02-10 is unchanged, version 1, according to the data given with it"]
         changed = cli.write_day({**MORNING, "start": "11:00"}, EVENING)
         printed = cli.json("ingest", "capture", "--fixture", changed, "--user", 42)
         assert (printed["state"], printed["user_id"], printed["result"]["version"]) == ("done", 42, 2)

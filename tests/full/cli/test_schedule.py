@@ -18,7 +18,7 @@ __all__ = ["admin", "cli", "database"]
 # Runs and answers -----------------------------------------------------------------------------------------------------
 
 
-def test_schedule_commands_answer_a_run_once_book_it_and_undo_it(cli: ScheduleCommandLine) -> None:
+def test_schedule_commands_answer_a_run_once_book_it_and_reverse_its_expense(cli: ScheduleCommandLine) -> None:
     run = cli.sent_run("--amount", "9.99")
     receipt = cli.json("schedule", "answer", run, "complete", "--key", "tap", "--note", "with a tip")
     assert (receipt["outcome"], receipt["action"], receipt["job_run_id"]) == ("created", "complete", run)
@@ -34,14 +34,16 @@ def test_schedule_commands_answer_a_run_once_book_it_and_undo_it(cli: ScheduleCo
     printed = json.loads(as_json.stdout)
     assert (as_json.exit_code, printed["error"]["code"]) == (2, "ALREADY_ANSWERED")
     assert printed["receipt"]["confirmation_id"] == receipt["confirmation_id"]
-    undone = cli.json("schedule", "undo", run)
-    assert (undone["outcome"], undone["reverses"], undone["amount"]) == (
+    reversal = cli.json("schedule", "reverse-expense", run)
+    assert (reversal["outcome"], reversal["reverses"], reversal["amount"]) == (
         "created",
         receipt["expense"]["id"],
         "-9.990000",
     )
-    assert f"entry {undone['id']} reverses entry {undone['reverses']}" in cli.output("schedule", "undo", run)
-    assert cli.json("schedule", "undo", run)["outcome"] == "existing"
+    assert f"expense {reversal['id']} reverses expense {reversal['reverses']}" in cli.output(
+        "schedule", "reverse-expense", run
+    )
+    assert cli.json("schedule", "reverse-expense", run)["outcome"] == "existing"
     log = cli.json("schedule", "timeline", run)
     assert [each["next_status"] for each in log] == ["pending", "sent", "confirmed"]
     assert "confirmed" in cli.output("schedule", "timeline", run)
@@ -60,7 +62,7 @@ def test_schedule_commands_answer_a_run_once_book_it_and_undo_it(cli: ScheduleCo
 def test_expenses_are_listed_and_exported(cli: ScheduleCommandLine, tmp_path: Path) -> None:
     run = cli.sent_run("--amount", "9.99", "--category", "电视", "--merchant", 'The "Shop"', "--note", "=1+1")
     cli.output("schedule", "answer", run, "complete")
-    cli.output("schedule", "undo", run)
+    cli.output("schedule", "reverse-expense", run)
     entries = cli.json("expenses", "list")["items"]
     assert [each["amount"] for each in entries] == ["9.990000", "-9.990000"]
     assert len(cli.json("expenses", "list", "--user", "anna", "--limit", 1)["items"]) == 1
@@ -76,7 +78,7 @@ def test_expenses_are_listed_and_exported(cli: ScheduleCommandLine, tmp_path: Pa
     assert 'reverses: "' in text.stdout
     file = tmp_path / "books.beancount"
     arguments = ["expenses", "export", "--format", "beancount", "--out", file]
-    assert cli.output(*arguments) == f"exported  2 entries to {file}\n"
+    assert cli.output(*arguments) == f"exported  2 expenses to {file}\n"
     assert file.read_text() == text.stdout
     assert file.stat().st_mode & 0o777 == 0o666 & ~umask()
     assert cli.json(*arguments) == {"entries": 2, "file": str(file)}

@@ -141,7 +141,7 @@ def test_up_captures_a_fixture_and_does_not_use_the_sample_for_photographs(home:
     given, *printed = captured.stdout.splitlines()
     assert given.startswith("created   ")
     assert printed == [
-        "done      2026-02-10 has version 1, 1 event and 1 message, from the data that came with it",
+        "done      2026-02-10 has version 1, 1 event and 1 message, from the data given with it",
         "  + New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Cleaning, Billdal.",
     ]
     assert run_duly("users", "create", "anna", "--telegram-id", "42", DULY_HOME=str(home)).returncode == 0

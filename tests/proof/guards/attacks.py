@@ -588,7 +588,7 @@ schedule_ingest.schedule_version uq_schedule_version__session_id, scheduler.conf
 scheduler.confirmations uq_confirmations__run_idem, scheduler.expense_templates pk_expense_templates,
 scheduler.job_plans pk_job_plans, scheduler.job_run_keys pk_job_run_keys,
 scheduler.job_run_keys uq_job_runs__job_period, scheduler.missed_ranges pk_missed_ranges,
-scheduler.jobs uq_jobs__user_id_request_key,
+scheduler.jobs uq_jobs__user_id_idempotency_key,
 scheduler.reminders pk_reminders
 """
 
@@ -602,7 +602,7 @@ ALONE = (
     ("schedule_ingest.day_schedule", "pk_day_schedule", "day_schedule_follows_its_versions"),
     ("schedule_ingest.schedule_version", "pk_schedule_version", "schedule_version_advances"),
     ("scheduler.job_runs", "pk_job_runs", "job_runs_key", "job_runs_timeline_insert"),
-    ("scheduler.jobs", "pk_jobs", "jobs_timeline_insert", "jobs_begin_plan"),
+    ("scheduler.jobs", "pk_jobs", "jobs_timeline_insert", "jobs_create_plan"),
 )
 
 ATTACKS: Mapping[str, Attack] = {
@@ -685,7 +685,7 @@ ATTACKS: Mapping[str, Attack] = {
         "a run inserted by plain SQL is reminded of", run_without_reminder
     ),
     "trigger job_runs_delete_key of scheduler.job_runs": Attack("a run is deleted with all of it", delete_partly),
-    "trigger jobs_begin_plan of scheduler.jobs": Attack("a new schedule has a plan", add_unplanned),
+    "trigger jobs_create_plan of scheduler.jobs": Attack("a new schedule has a plan", add_unplanned),
     "trigger jobs_limits_insert of scheduler.jobs": Attack("more schedules of one person than the limit", hoard),
     "trigger jobs_limits_update of scheduler.jobs": Attack("a beginning too far back", go_far_back),
     "trigger job_runs_limits of scheduler.job_runs": Attack("more pending runs than the limit", crowd),
@@ -696,7 +696,7 @@ ATTACKS: Mapping[str, Attack] = {
     ),
     # What makes no sense
     "trigger expenses_reversal of expense.expenses": Attack("a reversal of a part", reverse_partly),
-    "trigger capture_image_is_taken of schedule_ingest.capture_image": Attack(
+    "trigger capture_image_checks_session of schedule_ingest.capture_image": Attack(
         "an image that comes too late", late_image
     ),
     "trigger schedule_version_advances of schedule_ingest.schedule_version": Attack(
@@ -705,7 +705,7 @@ ATTACKS: Mapping[str, Attack] = {
     "trigger day_schedule_follows_its_versions of schedule_ingest.day_schedule": Attack(
         "a pointer that no version moves", step(1)
     ),
-    "trigger day_schedule_goes_on of schedule_ingest.day_schedule": Attack(
+    "trigger day_schedule_to_next_version of schedule_ingest.day_schedule": Attack(
         "a pointer that leaves out a version",
         step(5),
         behind=("trigger day_schedule_follows_its_versions of schedule_ingest.day_schedule",),

@@ -61,7 +61,7 @@ insert into schedule_ingest.schedule_notification
     (notification_id, user_id, schedule_date, source_session_id, notification_type, message, event_ids)
 values ('one', 42, '2026-01-01', '00000000-0000-0000-0000-0000000000c2', 'summary', 'a day', '[]');
 
-insert into scheduler.jobs (user_id, name, rule, first_run_at, request_key, request_digest)
+insert into scheduler.jobs (user_id, name, rule, first_run_at, idempotency_key, request_digest)
 select id, 'Rent', 'cron: 0 10 1 * *', duly.clock(), 'once', sha256('request') from "user".users where uid = 'anna';
 insert into scheduler.expense_templates (job_id, amount, currency) select id, 9, 'EUR' from scheduler.jobs;
 insert into scheduler.job_runs (job_id, period_key, scheduled_at, remind_at)
@@ -74,9 +74,10 @@ select id, 'snooze', 'tap' from scheduler.job_runs;
 
 -- A reminder that waits to be sent.
 insert into duly.outbox (id, channel, recipient, kind, payload, dedupe_key)
-select '00000000-0000-0000-0000-0000000000d1', 'console', 'anna', 'reminder.due', jsonb_build_object('run', id), 'once'
+select '00000000-0000-0000-0000-0000000000d1', 'console', 'anna', 'reminder.due',
+    jsonb_build_object('job_run_id', id), 'once'
 from scheduler.job_runs;
-update scheduler.job_runs set reminder_id = '00000000-0000-0000-0000-0000000000d1', remind_at = null;
+update scheduler.job_runs set message_id = '00000000-0000-0000-0000-0000000000d1', remind_at = null;
 
 -- One entry that was taken back, and one that was not.
 insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref)

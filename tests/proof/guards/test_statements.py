@@ -555,7 +555,9 @@ async def remind(admin: Admin, worker: Connection) -> None:
     put_runs(admin)
     async with worker.transaction():
         due = await schedule_store.find_due(worker, 10)
-        await schedule_store.queue_reminders(worker, due, [{"run": each.id, "job": each.schedule_id} for each in due])
+        await schedule_store.queue_reminders(
+            worker, due, [{"job_run_id": each.id, "job_id": each.schedule_id} for each in due]
+        )
     assert column_values(admin, "select status from duly.outbox") == ["pending"] * 2
 
 
@@ -593,7 +595,7 @@ async def test_deleting_a_run_does_not_wait_for_a_locked_reminder(admin: Admin, 
     assert sorted(column_values(admin, "select status from duly.outbox")) == ["failed", "pending"]
 
 
-@guards("skip locked of scheduler.cancel_open in apps/scheduler/functions.sql")
+@guards("skip locked of scheduler.cancel_open_runs in apps/scheduler/functions.sql")
 async def test_archiving_a_schedule_does_not_wait_for_a_locked_reminder(admin: Admin, worker: Connection) -> None:
     await remind(admin, worker)
     admin.execute("set lock_timeout = '2s'")
@@ -603,7 +605,7 @@ async def test_archiving_a_schedule_does_not_wait_for_a_locked_reminder(admin: A
     assert sorted(column_values(admin, "select status from duly.outbox")) == ["failed", "pending"]
 
 
-@guards("skip locked of scheduler.finish_archived in apps/scheduler/functions.sql")
+@guards("skip locked of scheduler.cancel_archived_runs in apps/scheduler/functions.sql")
 async def test_finish_archived_skips_a_locked_schedule(admin: Admin, worker: Connection) -> None:
     put_runs(admin)
     admin.execute("update scheduler.job_plans set is_closing = true")

@@ -21,7 +21,7 @@ CHANNELS = ("telegram", "console")
 LEASE = 60.0
 RULES = ("cron: 0 10 * * *", "cron: */20 * * * *", "cron: 0 12 * * *")
 RUNNING = "select lease_owner from duly.outbox where status = 'sending' and lease_expires_at >= duly.clock()"
-RUNS_EXPLAINED = "select id, reminder_id from scheduler.job_runs order by scheduled_at, id limit 8"
+RUNS_EXPLAINED = "select id, message_id from scheduler.job_runs order by scheduled_at, id limit 8"
 
 
 async def check_runs(seed: int, schedules: ScheduleActions) -> set[RunReason]:

@@ -40,10 +40,10 @@ class PostActions(Actions):
         caption: str = "My day",
         request: UUID | None = None,
         upload: str | None = None,
-        is_kept: bool = True,
+        is_stored: bool = True,
     ) -> tuple[bool, dict[str, Any]]:
         """Request a post, as the API does; return whether it is new, and the answer."""
-        given = [author, request or uuid4(), digest_of(caption), caption, upload or self.upload(author), is_kept]
+        given = [author, request or uuid4(), digest_of(caption), caption, upload or self.upload(author), is_stored]
         row = self.api.execute(INTENT, given).fetchone()
         assert row is not None
         return row

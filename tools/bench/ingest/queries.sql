@@ -19,7 +19,8 @@ with known as (
 ),
 sessions as (
     insert into schedule_ingest.capture_session (
-        id, user_id, state, created_at, closed_at, given_at, payload, result, starts, settled_by, revision, transition_from
+        id, user_id, state, created_at, closed_at, given_at, payload, result, starts, settled_by, revision,
+        transition_from
     )
     select
         session_id, user_id, 'done', at, at, at, payload,

@@ -28,7 +28,7 @@ locks as (
 insert into posts.posts (id, author_id, release_time, created_at, updated_at, daily_key, request_id, caption, image_url)
 select
     id, author, made_at + interval '6 hours', made_at, made_at, posts.daily_key(author, made_at), gen_random_uuid(),
-    caption, posts.kept_name('temp/' || gen_random_uuid() || '.jpg')
+    caption, posts.permanent_name('temp/' || gen_random_uuid() || '.jpg')
 from waiting;
 
 -- name: disable_triggers
@@ -58,8 +58,8 @@ insert into posts.posts (
 select
     id, author, 'RELEASED', made_at + interval '6 hours', made_at, made_at + interval '6 hours 1 second',
     posts.daily_key(author, made_at), 3, gen_random_uuid(), 1, %(ai)s::jsonb, caption,
-    posts.kept_name('temp/' || gen_random_uuid() || '.jpg'), made_at + interval '6 hours 1 second', 'worker-1/bench', 3,
-    'PROCESSING'
+    posts.permanent_name('temp/' || gen_random_uuid() || '.jpg'), made_at + interval '6 hours 1 second', 'worker-1/bench',
+    3, 'PROCESSING'
 from stored;
 
 -- name: vacuum

@@ -39,7 +39,7 @@ from generate_series(1, %(runs)s) as n;
 
 -- name: create_partitions
 -- The months that these runs lie in.
-select scheduler.make_months((duly.now() - make_interval(days => 28 * 23))::date);
+select scheduler.create_months((duly.now() - make_interval(days => 28 * 23))::date);
 
 -- name: make_due
 -- Of these schedules so many, evenly spread, are to be planned now: they fire every hour.

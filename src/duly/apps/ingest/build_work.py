@@ -24,8 +24,8 @@ MAX_PHOTOGRAPH_SLOTS = 8  # sessions; the rest are left to other workers
 def build_capture_work(plan: WorkPlan) -> Work:
     """Build the work on capture sessions; raises InvalidArgument for a missing fixture when `--only` names ingest.
 
-    One cycle takes one session, complete or not, and by default reads the fixture, as its contract says. A worker that
-    runs on takes complete sessions, and by default reads their photographs.
+    One cycle claims one session, complete or not, and by default reads the fixture, as its contract says. A worker that
+    runs on claims complete sessions, and by default reads their photographs.
     """
     settings, once = plan.settings, plan.once
     reads_fixture = (settings.worker_input_mode or ("fixture" if once else "ocr")) == "fixture"

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from duly.apps.ingest.canonical import CANONICALIZER, CanonicalDay, canonicalize
 from duly.apps.ingest.diff import diff, keep_equivalent_shifts
-from duly.apps.ingest.notifications import Event, Notification, build_events, build_notifications
+from duly.apps.ingest.notifications import NewEvent, NewNotification, build_events, build_notifications
 from duly.apps.ingest.shift import ComparisonKey, Shift, shift_from_json
 from duly.apps.ingest.spelling import comparable_words
 from duly.canonical_json import Json
@@ -30,7 +30,7 @@ class Day:
     canonicalizer: int | None = CANONICALIZER  # the oldest that wrote one of the stored shifts
     stored_forms: Mapping[Shift, Shift] = field(default_factory=dict[Shift, Shift])  # where an earlier form is stored
     version_keys: frozenset[ComparisonKey] = frozenset()  # shifts of a version that another canonicalizer wrote
-    payload: Mapping[str, Json] | None = None  # of its version, where it was asked for
+    payload: Mapping[str, Json] | None = None  # of its version, where it was requested
 
     @property
     def stored_shifts(self) -> tuple[Shift, ...]:
@@ -44,8 +44,8 @@ class DayChange:
 
     before: Day
     after: Day
-    events: list[Event]
-    notifications: list[Notification]
+    events: list[NewEvent]
+    notifications: list[NewNotification]
 
     @property
     def has_new_version(self) -> bool:
@@ -99,7 +99,7 @@ def apply_capture(
     return DayChange(day, after, events, notifications)
 
 
-def _is_in_version(day: Day, event: Event) -> bool:
+def _is_in_version(day: Day, event: NewEvent) -> bool:
     """Check whether the current version shows the new shift already, in the form of another canonicalizer."""
     return event.change.new is not None and event.change.new.comparison_key in day.version_keys
 

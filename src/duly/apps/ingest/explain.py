@@ -1,7 +1,7 @@
-"""Explain in one sentence why a session is not processed, or what came of it.
+"""Explain in one sentence why a session is not processed, or how it ended.
 
 Everything that could be the reason is read in one statement (`explain.sql`); the first cause that applies is reported.
-The sentence that a worker takes it any moment is used only for the row that the next claim would return.
+Only the row that the next claim would return is reported as about to be claimed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,10 +38,10 @@ from duly.lease.owner import worker_from_owner
 from duly.lease.work import Tuning
 
 START = "start one: duly worker --only ingest"
-CLAIMS = " that takes sessions"
+CLAIMS = " that claims sessions"
 INPUTS = {
     Input.FIXTURE: "the file of FIXTURE_PAYLOAD_PATH",
-    Input.GIVEN: "the data that came with it",
+    Input.GIVEN: "the data given with it",
     Input.PHOTOGRAPHS: "its photographs",
 }
 
@@ -195,7 +195,7 @@ def format_result(result: Mapping[str, Any] | None) -> str:
     if not result or "schedule_date" not in result:
         return "the program that finished it recorded no result"
     source = next((text for name, text in INPUTS.items() if name == result.get("input")), "an unknown source")
-    rest = format_unseen(result) + format_other_days(result) + format_notes(result)
+    rest = format_uncovered(result) + format_other_days(result) + format_notes(result)
     if result.get("outcome") != CaptureOutcome.CHANGED:
         return f"{result['schedule_date']} is unchanged, version {result.get('version')}, according to {source}{rest}"
     events = pluralize(int(result.get("events") or 0), "event", "events")
@@ -210,10 +210,10 @@ def format_notes(result: Mapping[str, Any]) -> str:
     return "".join(f"; note: {note}" for note in result.get("notes") or ())
 
 
-def format_unseen(result: Mapping[str, Any]) -> str:
+def format_uncovered(result: Mapping[str, Any]) -> str:
     """Format how many known shifts the photographs do not cover; empty when they cover the day."""
-    unseen = int(result.get("unseen") or 0)
-    return f"; {pluralize(unseen, 'shift', 'shifts')} that they do not cover left unchanged" if unseen else ""
+    uncovered = int(result.get("uncovered") or 0)
+    return f"; {pluralize(uncovered, 'shift', 'shifts')} that they do not cover left unchanged" if uncovered else ""
 
 
 def describe_being_read(session: SessionSituation) -> str:
@@ -228,19 +228,19 @@ def describe_being_read(session: SessionSituation) -> str:
 
 def describe_expired(session: SessionSituation) -> str:
     """Describe a session whose lease has expired."""
-    gone = f"{session.holder} had it and was not heard of since its lease ended at {format_time(session.held_until)}"
+    gone = f"{session.holder} claimed it, and its lease expired without renewal at {format_time(session.held_until)}"
     if not session.workers:
-        return f"{gone}, and {describe_no_worker(session.stopping, ' that would take it over')}; {START}."
+        return f"{gone}, and {describe_no_worker(session.stopping, ' that would claim it again')}; {START}."
     if session.is_locked:
         return f"{gone}: {LOCKED}."
     if session.starts >= session.settings.max_starts:
-        return f"{gone}, and it was started {session.starts} times: the next sweep lets it fail."
-    return f"{gone}: {format_live_workers(session.workers)} will take it over at the next sweep."
+        return f"{gone}, and it was started {session.starts} times: the next sweep fails it."
+    return f"{gone}: {format_live_workers(session.workers)} will claim it again at the next sweep."
 
 
 def describe_holder_gone(session: SessionSituation) -> str:
     """Describe a session whose lease owner is not alive."""
-    then = "the next sweep takes it over" if session.workers else f"{describe_no_worker(session.stopping)}; {START}"
+    then = "the next sweep claims it again" if session.workers else f"{describe_no_worker(session.stopping)}; {START}"
     return f"{describe_missing_holder(session.holder, session.held_until, session.holder_gone_at)} {then}."
 
 
@@ -271,7 +271,7 @@ def describe_clock_set_back(session: SessionSituation) -> str:
     left = format_duration((session.closed_at - session.observed_at).total_seconds())
     return (
         f"It was closed at {format_time(session.closed_at)}, {left} from now: the clock of the database was set back, "
-        "and workers take it when that time has come again."
+        "and workers claim it once that time is reached again."
     )
 
 
@@ -345,5 +345,7 @@ CAUSES: Sequence[Cause[SessionReason, SessionSituation]] = (
         lambda session: f"{describe_due(session)}, and {format_ahead(session.ahead, 'session', 'sessions')}.",
     ),
     # Closed, and next to be claimed.
-    Cause(SessionReason.DUE, lambda _: True, lambda session: f"{describe_due(session)}; a worker takes it any moment."),
+    Cause(
+        SessionReason.DUE, lambda _: True, lambda session: f"{describe_due(session)}; a worker is about to claim it."
+    ),
 )

@@ -102,11 +102,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "capture_session_timeline_insert" after insert on {ingest}."capture_session"
+create or replace trigger "capture_session_timeline_insert"
+    after insert on {ingest}."capture_session"
     referencing new table as new_rows
     for each statement execute function {ingest}."capture_session_timeline"();
 
-create or replace trigger "capture_session_timeline_update" after update on {ingest}."capture_session"
+create or replace trigger "capture_session_timeline_update"
+    after update on {ingest}."capture_session"
     referencing new table as new_rows
     for each statement execute function {ingest}."capture_session_timeline"();
 
@@ -205,10 +207,12 @@ begin
 end
 $timeline$;
 
-create or replace trigger "schedule_notification_timeline_insert" after insert on {ingest}."schedule_notification"
+create or replace trigger "schedule_notification_timeline_insert"
+    after insert on {ingest}."schedule_notification"
     referencing new table as new_rows
     for each statement execute function {ingest}."schedule_notification_timeline"();
 
-create or replace trigger "schedule_notification_timeline_update" after update on {ingest}."schedule_notification"
+create or replace trigger "schedule_notification_timeline_update"
+    after update on {ingest}."schedule_notification"
     referencing new table as new_rows
     for each statement execute function {ingest}."schedule_notification_timeline"();

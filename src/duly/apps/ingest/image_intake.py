@@ -1,12 +1,12 @@
-"""Accept photographs that a bot uploads one by one: each exactly once, whatever is repeated and in whatever order.
+"""Accept images that a bot uploads one by one: each exactly once, whatever is repeated and in whatever order.
 
-    /start_session ---> an open session ---> photographs are added to it ---> /done ---> it is closed
-    photographs of a media group ----------> a session of their own, closed when no more of them come
-    a single photograph -------------------> a session of its own, closed at once
+    /start_session ---> an open session ---> images are added to it ---> /done ---> it is closed
+    images of a media group ---------------> a session of their own, closed when no more of them arrive
+    a single image -----------------------> a session of its own, closed at once
 
 A bot gets its messages at least once. So every id is derived from the message: the id of the session, and the object
 name of the image; what an earlier delivery of the message did is found by them. Uploads of one person are serialized.
-The session of a media group has a UUID of version 3: that marks it as accepting only photographs of its group.
+The session of a media group has a UUID of version 3: that marks it as accepting only images of its group.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ EXTENSIONS = ("png", "jpg")
 
 
 class SessionFull(Exception):
-    """The session of a photograph has the maximum number of images."""
+    """The session of an image has the maximum number of images."""
 
 
 @dataclass(frozen=True)
-class Photograph:
-    """A cleaned photograph, and the message that contained it."""
+class NewImage:
+    """A cleaned image to add, and the message that contained it."""
 
     name: str  # object name without extension
     message_id: int
@@ -45,7 +45,7 @@ class Photograph:
 
 @dataclass(frozen=True)
 class IntakeSession:
-    """A session that accepts photographs, or one that this command opened and that was closed since."""
+    """A session that accepts images, or one that this command opened and that was closed since."""
 
     session_id: UUID
     images: int
@@ -54,14 +54,14 @@ class IntakeSession:
 
 @dataclass(frozen=True)
 class ReceivedImage:
-    """A photograph that was added, and whether its session accepts more."""
+    """An image that was added, and whether its session accepts more."""
 
     image: CaptureImage
     is_open: bool
 
 
 class ImageIntake:
-    """Adds photographs to the sessions of one installation; those of one person one after another."""
+    """Adds images to the sessions of one installation; those of one person one after another."""
 
     def __init__(self, pool: Pool, tables: SessionTables) -> None:
         self.pool = pool
@@ -73,7 +73,7 @@ class ImageIntake:
             await self.tables.lock_intake(connection, user_id)
             if found := await self.tables.find_open_session(connection, user_id, session_id):
                 return Existing(IntakeSession(found.id, found.images, is_open=True))
-            if await self.tables.begin_session(connection, user_id, session_id):
+            if await self.tables.add_session_with_id(connection, user_id, session_id):
                 return Created(IntakeSession(session_id, 0, is_open=True))
             images = await self.tables.list_images(connection, session_id, MAX_IMAGES)
             return Existing(IntakeSession(session_id, len(images), is_open=False))
@@ -83,41 +83,41 @@ class ImageIntake:
         async with self.pool.transaction() as connection:
             return await self._find_received(connection, user_id, name, message_id)
 
-    async def add_photograph(
+    async def add_image(
         self,
         objects: ObjectStore,
         user_id: int,
-        photograph: Photograph,
+        image: NewImage,
         session_id: UUID,
         *,
         stays_open: bool = False,
     ) -> Creation[ReceivedImage]:
-        """Add a stored photograph to the open session, or to one of its own with this id, which is closed at once.
+        """Add a stored image to the open session, or to one of its own with this id, which is closed at once.
 
-        `stays_open` is for the first photograph of a media group: the others follow, and the session is closed when
-        none has come for a while.
+        `stays_open` is for the first image of a media group: the others follow, and the session is closed when
+        none has arrived for a while.
         """
         try:
             async with self.pool.transaction() as connection:
                 await self.tables.lock_intake(connection, user_id)
-                if found := await self._find_received(connection, user_id, photograph.name, photograph.message_id):
+                if found := await self._find_received(connection, user_id, image.name, image.message_id):
                     return Existing(found)
                 session, is_open = await self._choose_session(connection, user_id, session_id, stays_open=stays_open)
-                image = await self.tables.add_image(connection, session, photograph.r2_key, photograph.message_id)
-                assert image, "it was not found above, and the lock keeps other uploads of this person out"
-                if image.sequence > MAX_IMAGES:
+                added = await self.tables.add_image(connection, session, image.r2_key, image.message_id)
+                assert added, "it was not found above, and the lock keeps other uploads of this person out"
+                if added.sequence > MAX_IMAGES:
                     raise SessionFull
                 if not is_open:
                     await self.tables.close_session(connection, user_id, session)
         except SessionFull:  # only then: after any other error the transaction may have committed
-            await objects.remove([photograph.r2_key])
+            await objects.remove([image.r2_key])
             raise
-        return Created(ReceivedImage(image, is_open))
+        return Created(ReceivedImage(added, is_open))
 
     async def close_open_session(self, user_id: int, message_id: int) -> IntakeSession | None:
-        """Close the open session, as this message asks; None when there is none.
+        """Close the open session, as this message requests; None when there is none.
 
-        A session without photographs stays open, and so does one with a photograph that is newer than this message:
+        A session without images stays open, and so does one with an image that is newer than this message:
         then the message was about an earlier session, and is delivered again.
         """
         async with self.pool.transaction() as connection:
@@ -133,13 +133,13 @@ class ImageIntake:
     async def _choose_session(
         self, connection: Connection, user_id: int, session_id: UUID, *, stays_open: bool
     ) -> tuple[UUID, bool]:
-        """Return the session for a photograph, and whether it stays open."""
+        """Return the session for an image, and whether it stays open."""
         if found := await self.tables.find_open_session(connection, user_id, session_id):
             return found.id, True
-        if await self.tables.begin_session(connection, user_id, session_id):
+        if await self.tables.add_session_with_id(connection, user_id, session_id):
             return session_id, stays_open
         late = new_id()  # the session of its group is closed already
-        await self.tables.begin_session(connection, user_id, late)
+        await self.tables.add_session_with_id(connection, user_id, late)
         return late, False
 
     async def _find_received(

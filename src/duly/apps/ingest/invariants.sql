@@ -28,7 +28,7 @@ limit %(limit)s;
 
 -- name: versions_differ_from_the_one_before
 -- An unchanged day gets no new version. Versions of another canonicaliser are not compared.
-select format('version %%s of %%s of %%s is as the one before', version, schedule_date, user_id) as offender
+select format('version %%s of %%s of %%s equals the one before', version, schedule_date, user_id) as offender
 from (
     select user_id, schedule_date, version, payload_hash, canonicalizer,
         lag(payload_hash) over day as hash_before, lag(canonicalizer) over day as canonicalizer_before
@@ -42,7 +42,7 @@ limit %(limit)s;
 -- name: versions_belong_to_finished_captures
 -- A version belongs to a session of the same user that is done: both were written in one transaction.
 select format(
-    'version %%s of %%s of %%s comes of capture %%s of %%s, which is %%s',
+    'version %%s of %%s of %%s was written by capture %%s of %%s, which is %%s',
     v.version, v.schedule_date, v.user_id, v.session_id, coalesce(s.user_id::text, 'none'),
     coalesce(s.state::text, 'not there')
 ) as offender
@@ -54,7 +54,7 @@ limit %(limit)s;
 
 -- name: captures_belong_to_their_user
 -- The changes and notifications of a session belong to the user of the session.
-select format('%%s of %%s comes of capture %%s of %%s', child.what, child.user_id, s.id, s.user_id) as offender
+select format('%%s of %%s was written by capture %%s of %%s', child.what, child.user_id, s.id, s.user_id) as offender
 from (
     select 'event ' || event_id as what, user_id, source_session_id from {ingest}.schedule_event
     union all
@@ -160,7 +160,7 @@ limit %(limit)s;
 -- name: notifications_are_about_events
 -- A notification refers to events of the same user, day and session.
 select format(
-    'notification %%s tells %%s of event %%s, which is not there',
+    'notification %%s to %%s is about event %%s, which does not exist',
     n.notification_id, n.user_id, logged.id
 ) as offender
 from {ingest}.schedule_notification as n
@@ -253,7 +253,7 @@ select format('capture %%s is %%s, held by %%s since %%s', id, state, coalesce(l
 from {ingest}.capture_session
 where revision > 0 and num_nonnulls(locked_by, locked_at) <> case when state::text = 'processing' then 2 else 0 end
 union all
-select format('capture %%s is held by %%s, and was taken by %%s', s.id, s.locked_by, t.actor)
+select format('capture %%s is held by %%s, and was claimed by %%s', s.id, s.locked_by, t.actor)
 from {ingest}.capture_session as s
 join duly.transition as t on t.machine = 'capture' and t.key = s.id::text and t.seq = s.revision
 where s.state::text = 'processing' and t.next_status = 'processing' and t.actor <> s.locked_by
@@ -297,7 +297,8 @@ from {ingest}.capture_session as s
 where s.revision > 0 and s.state::text = 'processing' and exists (
         select
         from duly.workers as w
-        where 'ingest' = any (w.work_types) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
+        where 'ingest' = any (w.work_types) and w.stopped_at is null
+            and w.started_at < duly.now() - interval '15 minutes'
             and w.seen_at > duly.now() - interval '1 minute'
     )
     and s.locked_at < duly.now() - interval '15 minutes' - make_interval(secs => coalesce(s.lease_seconds, 300))
@@ -373,7 +374,7 @@ select format(
 from {ingest}.schedule_notification
 where num_nonnulls(lease_owner, lease_expires_at) <> case when delivery = 'sending' then 2 else 0 end
 union all
-select format('notification %%s is held by %%s, and was taken by %%s', n.notification_id, n.lease_owner, t.actor)
+select format('notification %%s is held by %%s, and was claimed by %%s', n.notification_id, n.lease_owner, t.actor)
 from {ingest}.schedule_notification as n
 join duly.transition as t on t.machine = 'notification' and t.key = n.notification_id and t.seq = n.revision
 where n.delivery = 'sending' and t.next_status = 'sending' and t.actor <> n.lease_owner
@@ -436,7 +437,8 @@ from {ingest}.schedule_notification as n
 where n.delivery = 'sending' and n.lease_expires_at < duly.now() - interval '15 minutes' and exists (
     select
     from duly.workers as w
-    where 'notifications' = any (w.work_types) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
+    where 'notifications' = any (w.work_types) and w.stopped_at is null
+        and w.started_at < duly.now() - interval '15 minutes'
         and w.seen_at > duly.now() - interval '1 minute'
 )
 order by n.notification_id

@@ -37,7 +37,7 @@ where t.id = any (array(select id from due))
 returning t.*;
 
 -- name: find_next
--- What a claim of one row would take now, locked until the transaction ends; for `explain`.
+-- What a claim of one row would return now, locked until the transaction ends; for `explain`.
 select id as key
 from {schema}.capture_session
 where state = {pending} and {due} <= duly.now()
@@ -46,7 +46,7 @@ limit 1
 for no key update skip locked;
 
 -- name: find_due
--- What a claim would take next, except these keys, without locking: used when a row cannot be claimed.
+-- What a claim would return next, except these keys, without locking: used when a row cannot be claimed.
 select id as key
 from {schema}.capture_session
 where state = {pending} and {due} <= duly.now() and not (id = any (%(excluded_keys)s::uuid[]))
@@ -78,7 +78,7 @@ returning t.*;
 
 -- name: quarantine
 -- An expired row that was started too often is set aside and not started again. It has no settled_by: its last owner,
--- should it come back, must not take this for its own success.
+-- should it come back, must not mistake this for its own success.
 with poison as (
     select id
     from {schema}.capture_session
@@ -98,7 +98,7 @@ set
     locked_at = null,
     lease_seconds = null,
     error = 'It was started too often: each time the worker ended before the session did. '
-        'Look at the workers'' logs, then send the day again.'
+        'Check the workers'' logs, then send the day again.'
 where t.id = any (array(select id from poison))
 returning t.*;
 
@@ -263,7 +263,7 @@ cross join lateral (
 -- name: release
 -- Rows are released unfinished: the start is not counted, and the lease expires this instant, so that the sweep or the
 -- next claim of expired rows brings them to another worker. An expired lease is left alone, so that a release repeated
--- after its answer was lost takes back one start only.
+-- after its answer was lost subtracts one start only.
 with given as (
     select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),

@@ -40,7 +40,7 @@ class NotificationType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class NewEvent:
     """A change with an id derived from its content: the same change in the same session is the same event.
 
     `old` is the shift before, in the form in which the day's events store it; an earlier canonicalizer may have
@@ -55,7 +55,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Notification:
+class NewNotification:
     """A notification to deliver, in every language."""
 
     id: str
@@ -70,27 +70,27 @@ class Notification:
 
 def build_events(
     session_id: UUID, changes: Sequence[ShiftChange], stored_forms: Mapping[Shift, Shift] | None = None
-) -> list[Event]:
+) -> list[NewEvent]:
     """Return the changes of a session as events; `stored_forms` maps shifts to the form in which they are stored."""
     return [_build_event(session_id, change, stored_forms or {}) for change in changes]
 
 
-def _build_event(session_id: UUID, change: ShiftChange, stored_forms: Mapping[Shift, Shift]) -> Event:
+def _build_event(session_id: UUID, change: ShiftChange, stored_forms: Mapping[Shift, Shift]) -> NewEvent:
     before = stored_forms.get(change.old, change.old) if change.old else None
     old = before.value_hash if before else NO_VALUE_HASH
     new = change.new.value_hash if change.new else NO_VALUE_HASH
-    return Event(uuid5(EVENT_NAMESPACE, f"{session_id}|{change.type}|{old}|{new}"), change, before, old, new)
+    return NewEvent(uuid5(EVENT_NAMESPACE, f"{session_id}|{change.type}|{old}|{new}"), change, before, old, new)
 
 
 def build_notifications(
     user_id: int,
     schedule_date: date,
     session_id: UUID,
-    events: Sequence[Event],
+    events: Sequence[NewEvent],
     *,
     summary_threshold: int,
     day_shifts: Collection[Shift] | None = None,
-) -> list[Notification]:
+) -> list[NewNotification]:
     """Return notifications in order of delivery; from `summary_threshold` events on a single summary.
 
     `day_shifts` are the shifts of the day before and after the change.
@@ -102,9 +102,9 @@ def build_notifications(
     if len(ordered) >= summary_threshold and ordered:
         ids = tuple(event.id for event in ordered)
         summary_id = _sha256(name, "summary", *map(str, ids))
-        return [Notification(summary_id, NotificationType.SUMMARY, _summary_texts(schedule_date, len(ids)), ids)]
+        return [NewNotification(summary_id, NotificationType.SUMMARY, _summary_texts(schedule_date, len(ids)), ids)]
     return [
-        Notification(
+        NewNotification(
             _sha256(name, str(event.id)),
             NotificationType.EVENT,
             {

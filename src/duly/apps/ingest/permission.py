@@ -48,7 +48,7 @@ class TablePermission:
         return not missing
 
     async def can_claim(self, connection: Connection) -> bool:
-        """Check whether sessions may be claimed; while a privilege is missing, the database is asked at intervals."""
+        """Check whether sessions may be claimed; while a privilege is missing, the database is queried at intervals."""
         if not self.is_refused() or self.is_pausing():
             return not self.is_refused()
         missing, refusal = await self.find_missing(connection)
@@ -105,7 +105,7 @@ class TablePermission:
         return self.refusal is not None
 
     def is_pausing(self) -> bool:
-        """Check whether it is too early to ask the database again."""
+        """Check whether it is too early to query the database again."""
         return time.monotonic() < self.retry_at
 
     def forget(self, leases: Sequence[Lease]) -> None:

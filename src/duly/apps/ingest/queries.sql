@@ -45,7 +45,7 @@ returning id;
 -- what the previous upload wrote.
 select pg_advisory_xact_lock(%(key)s);
 
--- name: begin_session
+-- name: add_session_with_id
 -- A session with an id chosen by the caller; no row returned means that it exists.
 insert into {schema}.capture_session (id, user_id) values (%(session_id)s, %(user_id)s)
 on conflict (id) do nothing

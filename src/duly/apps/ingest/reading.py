@@ -19,14 +19,7 @@ from uuid import UUID
 from duly.apps.ingest.aggregate import aggregate
 from duly.apps.ingest.canonical import CanonicalDay, canonicalize
 from duly.apps.ingest.noise import add_noise
-from duly.apps.ingest.pages import (
-    Coverage,
-    DayPage,
-    check_full_days,
-    combined_coverage,
-    group_by_day,
-    has_shifts,
-)
+from duly.apps.ingest.pages import Coverage, DayPage, check_full_days, combined_coverage, group_by_day, has_shifts
 from duly.canonical_json import MAX_BYTES, Json
 from duly.errors import InvalidArgument, Misconfigured
 

@@ -27,12 +27,12 @@ from duly.errors import Conflict
 from duly.lease.operations import Lease, fence_rows, find_settled
 from duly.logging import get_log
 
-Report = Callable[[Lease, SessionReport, str | None], None]  # called with what came of a session, and its outcome
+Report = Callable[[Lease, SessionReport, str | None], None]  # called with a session's report and outcome
 
 log = get_log("duly.ingest")
 
 
-class ReadCapture(NamedTuple):
+class CaptureToRecord(NamedTuple):
     """A session we hold, and what its reader returned."""
 
     lease: Lease
@@ -54,7 +54,7 @@ class CaptureRecorder:
         self.report = report
         self.summary_threshold = summary_threshold
 
-    async def record(self, connection: Connection, captures: Sequence[ReadCapture]) -> frozenset[UUID]:
+    async def record(self, connection: Connection, captures: Sequence[CaptureToRecord]) -> frozenset[UUID]:
         """Record sessions, all or none; return those that are, or were before, settled by us."""
         leases = [each.lease for each in captures]
         ours = await fence_rows(connection, leases)
@@ -77,7 +77,9 @@ class CaptureRecorder:
         if self.support.has_delivery:
             await self.tables.notify_senders(connection, notifications)
 
-    async def _lock_and_find_days(self, connection: Connection, captures: Sequence[ReadCapture]) -> dict[DayKey, Day]:
+    async def _lock_and_find_days(
+        self, connection: Connection, captures: Sequence[CaptureToRecord]
+    ) -> dict[DayKey, Day]:
         """Become the only writer of these days, and return what is known of them."""
         keys = list(dict.fromkeys(each.day_key for each in captures))
         partial = {each.day_key for each in captures if each.reading.coverage is not None}
@@ -85,7 +87,9 @@ class CaptureRecorder:
         find = self.tables.find_days if self.support.has_events else self.tables.find_days_by_version
         return await find(connection, keys, with_payload=partial)
 
-    async def _record_turn(self, connection: Connection, turn: Sequence[ReadCapture], days: dict[DayKey, Day]) -> None:
+    async def _record_turn(
+        self, connection: Connection, turn: Sequence[CaptureToRecord], days: dict[DayKey, Day]
+    ) -> None:
         """Record at most one session per day; `days` is updated to what is known afterwards."""
         completed = [_complete_day(days, capture) for capture in turn]
         existing = await self._find_existing_events(connection, days, completed)
@@ -123,7 +127,7 @@ class CaptureRecorder:
             await self.tables.add_notifications(connection, settled, languages)
 
     async def _find_existing_events(
-        self, connection: Connection, days: Mapping[DayKey, Day], captures: Sequence[ReadCapture]
+        self, connection: Connection, days: Mapping[DayKey, Day], captures: Sequence[CaptureToRecord]
     ) -> frozenset[UUID]:
         """Return the events that the contract's key would reject, because the same change was written before."""
         if not self.support.has_contract_event_key:
@@ -132,7 +136,7 @@ class CaptureRecorder:
         return await self.tables.find_existing_events(connection, events)
 
     def _compare(
-        self, days: Mapping[DayKey, Day], capture: ReadCapture, existing_events: frozenset[UUID] = frozenset()
+        self, days: Mapping[DayKey, Day], capture: CaptureToRecord, existing_events: frozenset[UUID] = frozenset()
     ) -> DayChange:
         """Return what a session changes in its day, as far as the tables support it."""
         return apply_capture(
@@ -154,16 +158,16 @@ class CaptureRecorder:
         )
 
 
-def _complete_day(days: Mapping[DayKey, Day], capture: ReadCapture) -> ReadCapture:
+def _complete_day(days: Mapping[DayKey, Day], capture: CaptureToRecord) -> CaptureToRecord:
     """Return the capture with the known entries that its photographs do not cover."""
     reading = capture.reading
     day, uncovered = keep_uncovered_entries(days[capture.day_key].payload, reading.day, reading.coverage)
-    return ReadCapture(capture.lease, replace(reading, day=day), uncovered)
+    return CaptureToRecord(capture.lease, replace(reading, day=day), uncovered)
 
 
-def _split_turns(captures: Sequence[ReadCapture]) -> list[list[ReadCapture]]:
+def _split_turns(captures: Sequence[CaptureToRecord]) -> list[list[CaptureToRecord]]:
     """Split sessions into turns, in order, each with at most one session per day."""
-    turns: list[list[ReadCapture]] = []
+    turns: list[list[CaptureToRecord]] = []
     used: dict[DayKey, int] = {}
     for capture in captures:
         turn = used.get(capture.day_key, 0)
@@ -180,7 +184,7 @@ def build_result(session_id: UUID, change: DayChange, reading: CaptureReading, u
     For photographs it has their number and how many known shifts they do not cover; where they show other days, the
     session that each became, and the days without a shift.
     """
-    photographs = {"images": reading.images, "unseen": uncovered} if reading.input is Input.PHOTOGRAPHS else {}
+    photographs = {"images": reading.images, "uncovered": uncovered} if reading.input is Input.PHOTOGRAPHS else {}
     further = [
         {
             "schedule_date": day.schedule_date.isoformat(),

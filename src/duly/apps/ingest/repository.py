@@ -73,9 +73,9 @@ class SessionTables:
         """Serialize the uploads of this person until the transaction ends."""
         await execute(connection, self.sql.lock_intake, key=advisory_key("ingest.intake", user_id))
 
-    async def begin_session(self, connection: Connection, user_id: int, session_id: UUID) -> bool:
+    async def add_session_with_id(self, connection: Connection, user_id: int, session_id: UUID) -> bool:
         """Create a session with this id; False when it exists."""
-        found = await find_value(connection, self.sql.begin_session, user_id=user_id, session_id=session_id)
+        found = await find_value(connection, self.sql.add_session_with_id, user_id=user_id, session_id=session_id)
         return found is not None
 
     async def find_open_session(self, connection: Connection, user_id: int, own: UUID | None) -> OpenSession | None:

@@ -56,7 +56,7 @@ class SessionService:
             async with self.pool.transaction() as connection:
                 if not await self.tables.lock_open_session(connection, user_id, session_id):
                     raise IllegalTransition(
-                        f"session {session_id} was closed meanwhile and takes no more images; begin another"
+                        f"session {session_id} was closed meanwhile and accepts no more images; begin another"
                     )
                 added = await self.tables.add_image(connection, session_id, name)
                 assert added, "only images with a message id can be duplicates"
@@ -77,7 +77,7 @@ class SessionService:
             images = await self.tables.list_images(connection, session_id, MAX_IMAGES)
         if session.state != "pending" or session.closed_at is not None:
             state = "closed" if session.state == "pending" else session.state
-            raise IllegalTransition(f"session {session_id} is {state} and takes no more images; begin another")
+            raise IllegalTransition(f"session {session_id} is {state} and accepts no more images; begin another")
         if len(images) >= MAX_IMAGES:
             raise too_many_images(session_id)
 

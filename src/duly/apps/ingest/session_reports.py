@@ -1,4 +1,4 @@
-"""What came of each session: lines that `main.py` prints after one cycle, and the worker's log.
+"""The outcome of each session: lines that `main.py` prints after one cycle, and the worker's log.
 
 The contract of the worker asks for the log lines `worker.iteration.start` and `worker.iteration.end`.
 """
@@ -19,7 +19,7 @@ log = get_log("duly.ingest")
 
 @dataclass(frozen=True, slots=True)
 class SessionReport:
-    """What came of a session, as a line of text, and whether the session was settled."""
+    """The outcome of a session, as a line of text, and whether the session was settled."""
 
     text: str
     is_settled: bool = True
@@ -98,7 +98,7 @@ class _Iteration:
 
 
 class IterationLog:
-    """Logs when an iteration starts, and when its last session is finished, what came of its sessions."""
+    """Logs when an iteration starts, and when its last session is finished, the outcomes of its sessions."""
 
     def __init__(self, *, idle_log_every: int) -> None:
         self.idle_log_every = idle_log_every

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from duly.apps.ingest.canonical import CANONICALIZER, CanonicalDay
 from duly.apps.ingest.day import Day, DayChange, DayKey, day_from_row
-from duly.apps.ingest.notifications import CaptureNotification, Event
+from duly.apps.ingest.notifications import CaptureNotification, NewEvent
 from duly.apps.ingest.pages import further_session_id
 from duly.apps.ingest.repository import to_json
 from duly.apps.ingest.states import DEFAULT_SCHEMA, States
@@ -64,7 +64,7 @@ class SettlementTables:
         return _index_days(await get_rows(connection, self.sql.find_days_by_version, **parameters))
 
     async def find_existing_events(
-        self, connection: Connection, events: Sequence[tuple[int, date, Event]]
+        self, connection: Connection, events: Sequence[tuple[int, date, NewEvent]]
     ) -> frozenset[UUID]:
         """Return the ids of those events that the contract's unique key would reject."""
         if not events:

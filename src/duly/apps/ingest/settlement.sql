@@ -7,7 +7,7 @@ select pg_advisory_xact_lock(ordered.key)
 from (select distinct given.key from unnest(%(keys)s::bigint[]) as given (key) order by given.key) as ordered;
 
 -- name: find_days
--- What is known of these days. The payload is included only where it is asked for, or where another canonicalizer wrote
+-- What is known of these days. The payload is included only where it is requested, or where another canonicalizer wrote
 -- it or a shift of its snapshot.
 select
     given.user_id,

@@ -22,7 +22,7 @@ from duly.apps.ingest.notifications import capture_failed
 from duly.apps.ingest.pages import format_dates
 from duly.apps.ingest.permission import TablePermission
 from duly.apps.ingest.reading import CaptureInput, CaptureReading, Input, Reader, read_capture
-from duly.apps.ingest.recording import CaptureRecorder, ReadCapture, log_fields
+from duly.apps.ingest.recording import CaptureRecorder, CaptureToRecord, log_fields
 from duly.apps.ingest.repository import SessionTables
 from duly.apps.ingest.session_reports import LEASE_LOST, RELEASED, SessionReport, SessionReports
 from duly.apps.ingest.settlement import SettlementTables
@@ -212,7 +212,7 @@ class CaptureWork(Work):
         if reading.further_days and not self.recorder.support.can_add_sessions:
             raise InvalidArgument(
                 f"schedule_date: the photographs show several days, {format_dates(reading.dates)}; a session here "
-                "takes one day, so send each day by itself"
+                "accepts one day, so send each day by itself"
             )
         return reading
 
@@ -229,7 +229,7 @@ class CaptureWork(Work):
         """Record what was read, fail what could not be, and release what an earlier settle had no privilege for."""
         refused = [lease for lease, _ in finished if lease.owner in self.permission.refused_owners]
         rest = [each for each in finished if each.lease.owner not in self.permission.refused_owners]
-        read = [ReadCapture(lease, outcome) for lease, outcome in rest if isinstance(outcome, CaptureReading)]
+        read = [CaptureToRecord(lease, outcome) for lease, outcome in rest if isinstance(outcome, CaptureReading)]
         unread = [(lease, outcome) for lease, outcome in rest if not isinstance(outcome, CaptureReading)]
         settled = frozenset[UUID]()
         with self.permission.recording_refusals(lease for lease, _ in finished):
@@ -246,7 +246,7 @@ class CaptureWork(Work):
         return settled
 
     async def release_refused(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
-        """Release what could not be settled for want of a privilege; where that fails too, the lease expires."""
+        """Release what could not be settled because a privilege is missing; where that fails too, the lease expires."""
         reason = await self.permission.explain(connection, len(leases))
         releasable = [lease for lease in leases if lease.owner not in self.permission.unreleasable_owners]
         released = await release_rows(connection, releasable) if releasable else frozenset[UUID]()
@@ -276,7 +276,7 @@ class CaptureWork(Work):
 def failure_text(outcome: object) -> str:
     """Return why a session could not be read, for its person."""
     if not isinstance(outcome, Failed | GiveUp):
-        return f"It ended as {type(outcome).__name__}; look at the worker's log, then send the day again."
+        return f"It ended as {type(outcome).__name__}; check the worker's log, then send the day again."
     message = outcome.message or outcome.code
     if outcome.code == "TIMEOUT":
         return f"Reading it {message}. Send the day again."

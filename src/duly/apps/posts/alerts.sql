@@ -4,7 +4,7 @@
 -- Locks the objectives that were not checked for a while and that no other worker is checking.
 select name
 from posts.objectives
-where looked_at not between duly.now() - make_interval(secs => %(seconds)s) and duly.now()
+where checked_at not between duly.now() - make_interval(secs => %(seconds)s) and duly.now()
 order by name
 for no key update skip locked;
 
@@ -17,7 +17,7 @@ with measured as (
 ),
 updated as (
     update posts.objectives as o
-    set looked_at = duly.now(),
+    set checked_at = duly.now(),
         breached_at = case when not s.is_met then coalesce(o.breached_at, duly.now()) end,
         breaches = o.breaches + case when o.breached_at is null and not s.is_met then 1 else 0 end
     from measured as s

@@ -47,7 +47,7 @@ class CaptionAnalysis:
         """Describe the analysis in a sentence."""
         if self.is_empty:
             return "There is no caption."
-        language = f"reads as {self.language}" if self.language else "is in no language these rules can tell"
+        language = f"reads as {self.language}" if self.language else "has no language that these rules recognize"
         marks = f"{self.exclamations} exclamation mark{'' if self.exclamations == 1 else 's'}"
         return f"The caption {language}; its words score {self.valence:+.2f} (-1 to 1), with {marks}."
 

@@ -3,7 +3,7 @@
 -- Posts: one per author and UTC day, released six hours later. Columns are snake_case; the contract's camelCase is the
 -- shape of its documents, in one view.
 
--- One spelling of the day ---------------------------------------------------------------------------------------------
+-- Daily key -----------------------------------------------------------------------------------------------------------
 
 create or replace function posts.daily_key(author text, at timestamptz) returns text
     language sql stable parallel safe
@@ -17,16 +17,16 @@ create or replace function posts.iso(at timestamptz) returns text
     return to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
 comment on function posts.iso(timestamptz) is 'An instant as the documents write it: ISO 8601, UTC.';
 
-create or replace function posts.kept_name(upload text) returns text
+create or replace function posts.permanent_name(upload text) returns text
     language sql immutable parallel safe
     return 'posts/' || substr(upload, 6, 2) || '/' || substr(upload, 6);
-comment on function posts.kept_name(text) is
+comment on function posts.permanent_name(text) is
     'Where the image of a post is stored: temp/ab1.jpg becomes posts/ab/ab1.jpg.';
 
--- Asking for a post ---------------------------------------------------------------------------------------------------
+-- Creating a post -----------------------------------------------------------------------------------------------------
 
 create or replace function posts.create_intent(
-    author text, request_id uuid, digest bytea, caption text, upload text, is_kept boolean,
+    author text, request_id uuid, digest bytea, caption text, upload text, is_stored boolean,
     out is_new boolean, out answer jsonb
 )
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -38,7 +38,7 @@ declare
     known posts.idempotency_keys;
 begin
     answer := jsonb_build_object('postId', new_post, 'status', 'PENDING', 'releaseTime', posts.iso(due_at));
-    -- First whether this very request came before: its own success must not be held against it.
+    -- First whether the same request came before: its own post must not refuse it.
     for _ in 1..10 loop
         insert into posts.idempotency_keys as k
             (author_id, request_id, request_digest, post_id, answer, created_at, expires_at)
@@ -54,15 +54,15 @@ begin
         select * into known
         from posts.idempotency_keys as k
         where k.author_id = author and k.request_id = create_intent.request_id;
-        continue when not found;  -- retention took it this instant
+        continue when not found;  -- retention has just deleted it
         if known.request_digest <> digest then
-            raise exception 'the request id % stands for another request', create_intent.request_id
+            raise exception 'the request id % belongs to another request', create_intent.request_id
                 using errcode = 'DU002', hint = 'use a request id of its own for every post';
         end if;
         answer := known.answer;
         return;
     end loop;
-    -- Then whether the day is taken. The loser of a race has written nothing when it is refused: all of this is undone.
+    -- Then whether the day has a post. A request that is refused has written nothing: all of this is rolled back.
     insert into posts.daily_locks (id, created_at, post_id)
     values (posts.daily_key(author, made_at) || '_UTC', made_at, new_post)
     on conflict do nothing;
@@ -71,9 +71,9 @@ begin
             select l.post_id::text from posts.daily_locks as l where l.id = posts.daily_key(author, made_at) || '_UTC'
         );
     end if;
-    -- The image is there, is theirs, and is not swept away before this ends.
+    -- The image exists, is the author's, and is not deleted before this transaction ends.
     perform from posts.uploads as u where u.name = upload and u.author_id = author for key share;
-    if not found or not is_kept then
+    if not found or not is_stored then
         raise exception 'there is no image % of yours: upload it first, and use it within 24 hours', upload
             using errcode = 'DU004';
     end if;
@@ -81,7 +81,7 @@ begin
         (id, author_id, release_time, created_at, updated_at, daily_key, request_id, caption, image_url)
     values (
         new_post, author, due_at, made_at, made_at, posts.daily_key(author, made_at),
-        create_intent.request_id, create_intent.caption, posts.kept_name(upload)
+        create_intent.request_id, create_intent.caption, posts.permanent_name(upload)
     );
 end
 $$;
@@ -89,9 +89,9 @@ comment on function posts.create_intent(text, uuid, bytea, text, text, boolean) 
     'Create the post of an author for the UTC day, or return the answer that the same request got. DU002: the request '
     'id belongs to another request; DU003: the day has a post (its id is the detail); DU004: there is no such image.';
 
--- What may leave ------------------------------------------------------------------------------------------------------
+-- Expiry --------------------------------------------------------------------------------------------------------------
 
-create or replace function posts.expire_uploads(max_rows bigint) returns table (name text, kept text)
+create or replace function posts.expire_uploads(max_rows bigint) returns table (name text, permanent text)
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 #variable_conflict use_column
@@ -110,8 +110,8 @@ begin
     with gone as (delete from posts.uploads as u where u.name = any (names) returning u.name, u.author_id)
     select g.name, case when not exists (
         select from posts.posts as p
-        where p.author_id = g.author_id and p.image_url = posts.kept_name(g.name)
-    ) then posts.kept_name(g.name) end
+        where p.author_id = g.author_id and p.image_url = posts.permanent_name(g.name)
+    ) then posts.permanent_name(g.name) end
     from gone as g;
 end
 $$;
@@ -183,14 +183,14 @@ select
 from posts.posts as p;
 comment on view posts.documents is 'Posts as the contract writes them, those of the first version included.';
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Grants --------------------------------------------------------------------------------------------------------------
 -- Posts are inserted by an intent, or by the import, which runs as the owner. A client changes the caption only.
 
 grant usage on schema posts to {worker}, {api}, {readonly};
 grant select on posts.posts, posts.documents, posts.daily_locks, posts.idempotency_keys, posts.uploads,
     posts.intent_minutes, posts.objectives
     to {worker}, {api}, {readonly};
-grant execute on function posts.daily_key(text, timestamptz), posts.iso(timestamptz), posts.kept_name(text)
+grant execute on function posts.daily_key(text, timestamptz), posts.iso(timestamptz), posts.permanent_name(text)
     to {worker}, {api}, {readonly};
 grant update (caption) on posts.posts to {api};
 grant update (
@@ -200,4 +200,4 @@ grant insert on posts.uploads to {api};
 grant insert, update on posts.intent_minutes to {api};
 grant execute on function posts.create_intent(text, uuid, bytea, text, text, boolean) to {api};
 grant execute on function posts.expire_uploads(bigint), posts.retain(bigint) to {worker};
-grant update (looked_at, breached_at, breaches) on posts.objectives to {worker};
+grant update (checked_at, breached_at, breaches) on posts.objectives to {worker};

@@ -128,10 +128,12 @@ begin
 end
 $timeline$;
 
-create or replace trigger "posts_timeline_insert" after insert on "posts"."posts"
+create or replace trigger "posts_timeline_insert"
+    after insert on "posts"."posts"
     referencing new table as new_rows
     for each statement execute function "posts"."posts_timeline"();
 
-create or replace trigger "posts_timeline_update" after update on "posts"."posts"
+create or replace trigger "posts_timeline_update"
+    after update on "posts"."posts"
     referencing new table as new_rows
     for each statement execute function "posts"."posts_timeline"();

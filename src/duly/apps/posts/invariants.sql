@@ -29,7 +29,7 @@ select format('post %%s is %%s, held by %%s until %%s since %%s', id, status, co
 from posts.posts
 where num_nonnulls(lease_owner, lease_expires_at, processing_since) <> case when status = 'PROCESSING' then 3 else 0 end
 union all
-select format('post %%s is held by %%s, and was taken by %%s', p.id, p.lease_owner, t.actor)
+select format('post %%s is held by %%s, and was claimed by %%s', p.id, p.lease_owner, t.actor)
 from posts.posts as p
 join duly.transition as t on t.machine = 'post' and t.key = p.id::text and t.seq = p.revision
 where p.status = 'PROCESSING' and t.next_status = 'PROCESSING' and t.actor <> p.lease_owner
@@ -90,8 +90,8 @@ limit %(limit)s;
 select offender
 from (
     select format(
-        'post %%s was to be released at %%s, was first taken at %%s and appeared at %%s',
-        p.id, p.release_time, taken.ts, p.released_at
+        'post %%s was to be released at %%s, was first claimed at %%s and released at %%s',
+        p.id, p.release_time, claimed.ts, p.released_at
     ) as offender
     from posts.posts as p
     left join (
@@ -99,8 +99,8 @@ from (
         from duly.transition as t
         where t.machine = 'post' and t.next_status = 'PROCESSING'
         group by t.key
-    ) as taken on taken.key = p.id::text
-    where p.settled_by is not null and (taken.ts < p.release_time or p.released_at < p.release_time)
+    ) as claimed on claimed.key = p.id::text
+    where p.settled_by is not null and (claimed.ts < p.release_time or p.released_at < p.release_time)
     offset 0
 ) as found
 order by offender

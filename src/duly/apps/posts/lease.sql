@@ -32,7 +32,7 @@ where t.id = any (array(select id from due))
 returning t.*;
 
 -- name: find_next
--- What a claim of one row would take now, locked until the transaction ends; for `explain`.
+-- What a claim of one row would return now, locked until the transaction ends; for `explain`.
 select id as key
 from posts.posts
 where status = 'PENDING' and release_time <= duly.now()
@@ -41,7 +41,7 @@ limit 1
 for no key update skip locked;
 
 -- name: find_due
--- What a claim would take next, except these keys, without locking: used when a row cannot be claimed.
+-- What a claim would return next, except these keys, without locking: used when a row cannot be claimed.
 select id as key
 from posts.posts
 where status = 'PENDING' and release_time <= duly.now() and not (id = any (%(excluded_keys)s::uuid[]))
@@ -160,7 +160,7 @@ cross join lateral (
 -- name: release
 -- Rows are released unfinished: the start is not counted, and the lease expires this instant, so that the sweep or the
 -- next claim of expired rows brings them to another worker. An expired lease is left alone, so that a release repeated
--- after its answer was lost takes back one start only.
+-- after its answer was lost subtracts one start only.
 with given as (
     select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),

@@ -80,6 +80,6 @@ def validate_caption(caption: str) -> str:
 
 
 def permanent_name(upload: str) -> str:
-    """Return the permanent name of an uploaded image, as the SQL function `posts.kept_name` does."""
+    """Return the permanent name of an uploaded image, as the SQL function `posts.permanent_name` does."""
     name = upload.removeprefix("temp/")
     return f"posts/{name[:2]}/{name}"

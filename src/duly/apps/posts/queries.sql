@@ -6,7 +6,7 @@
 -- Creates the only post of an author and day; the same request gets the stored response. Refusals have their own
 -- SQLSTATE.
 select is_new, answer as response
-from posts.create_intent(%(author)s, %(request_id)s, %(digest)s, %(caption)s, %(upload)s, %(is_kept)s);
+from posts.create_intent(%(author)s, %(request_id)s, %(digest)s, %(caption)s, %(upload)s, %(is_stored)s);
 
 -- name: add_upload
 -- The author of an image, written before the image is stored: no image exists without its row.
@@ -21,12 +21,12 @@ returning id;
 -- Reading -------------------------------------------------------------------------------------------------------------
 
 -- name: find_post
--- A post that the viewer may see; request and lease are visible to its author and to administrators (reader '*') only.
+-- A post that the viewer may see; request and lease are visible to its author and to administrators ('*') only.
 select id, author_id, status, release_time, created_at, updated_at, daily_key, version, process_attempts, ai, ai_error,
     caption, image_url, released_at,
-    case when %(reader)s in (author_id, '*') then request_id end as request_id,
-    case when %(reader)s in (author_id, '*') then lease_owner end as lease_owner,
-    case when %(reader)s in (author_id, '*') then lease_expires_at end as lease_expires_at
+    case when %(private_viewer)s in (author_id, '*') then request_id end as request_id,
+    case when %(private_viewer)s in (author_id, '*') then lease_owner end as lease_owner,
+    case when %(private_viewer)s in (author_id, '*') then lease_expires_at end as lease_expires_at
 from posts.posts
 where id = %(post_id)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'));
 
@@ -42,9 +42,9 @@ limit %(limit)s;
 -- The public feed, the newest first, including posts of the first version.
 select id, author_id, status, release_time, created_at, updated_at, daily_key, version, process_attempts, ai, ai_error,
     caption, image_url, released_at,
-    case when %(reader)s in (author_id, '*') then request_id end as request_id,
-    case when %(reader)s in (author_id, '*') then lease_owner end as lease_owner,
-    case when %(reader)s in (author_id, '*') then lease_expires_at end as lease_expires_at
+    case when %(private_viewer)s in (author_id, '*') then request_id end as request_id,
+    case when %(private_viewer)s in (author_id, '*') then lease_owner end as lease_owner,
+    case when %(private_viewer)s in (author_id, '*') then lease_expires_at end as lease_expires_at
 from posts.posts
 where status = 'RELEASED' and (created_at, id) < (%(before_at)s, %(before_id)s)
 order by created_at desc, id desc
@@ -54,9 +54,9 @@ limit %(limit)s;
 -- The posts of one author that the viewer may see, the newest first.
 select id, author_id, status, release_time, created_at, updated_at, daily_key, version, process_attempts, ai, ai_error,
     caption, image_url, released_at,
-    case when %(reader)s in (author_id, '*') then request_id end as request_id,
-    case when %(reader)s in (author_id, '*') then lease_owner end as lease_owner,
-    case when %(reader)s in (author_id, '*') then lease_expires_at end as lease_expires_at
+    case when %(private_viewer)s in (author_id, '*') then request_id end as request_id,
+    case when %(private_viewer)s in (author_id, '*') then lease_owner end as lease_owner,
+    case when %(private_viewer)s in (author_id, '*') then lease_expires_at end as lease_expires_at
 from posts.posts
 where author_id = %(author)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'))
     and (created_at, id) < (%(before_at)s, %(before_id)s)
@@ -86,8 +86,8 @@ on conflict (dedupe_key) do nothing;
 -- Purging -------------------------------------------------------------------------------------------------------------
 
 -- name: expire_uploads
--- Uploads that became no post in time, with the name of their permanent copy.
-select name, kept from posts.expire_uploads(%(limit)s);
+-- Delete uploads that no post uses in time; return their names, and those of their permanent copies.
+select name, permanent from posts.expire_uploads(%(limit)s);
 
 -- name: retain
 -- Deletes expired responses and per-minute counts.

@@ -22,7 +22,7 @@ START_CURSOR = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
 # Creating -------------------------------------------------------------------------------------------------------------
 
 
-async def create_intent(connection: Connection, intent: Intent, *, is_kept: bool) -> Row:
+async def create_intent(connection: Connection, intent: Intent, *, is_stored: bool) -> Row:
     """Create a post, or return the stored response to the same request, as `is_new` and `response`."""
     return await get_row(
         connection,
@@ -32,7 +32,7 @@ async def create_intent(connection: Connection, intent: Intent, *, is_kept: bool
         digest=intent.digest,
         caption=intent.caption,
         upload=intent.image_path,
-        is_kept=is_kept,
+        is_stored=is_stored,
     )
 
 
@@ -50,10 +50,12 @@ async def edit_caption(connection: Connection, post_id: UUID, author: str, capti
 
 
 async def find_post(
-    connection: Connection, post_id: UUID, viewer: str | None, *, reader: str | None = None
+    connection: Connection, post_id: UUID, viewer: str | None, *, private_viewer: str | None = None
 ) -> Post | None:
-    """Return a post that the viewer may see, or None; its author and the reader also see request and lease."""
-    row = await find_row(connection, SQL.find_post, post_id=post_id, viewer=viewer, reader=reader or viewer)
+    """Return a post that the viewer may see, or None; its author and the private viewer also see request and lease."""
+    row = await find_row(
+        connection, SQL.find_post, post_id=post_id, viewer=viewer, private_viewer=private_viewer or viewer
+    )
     return post_from_row(row) if row else None
 
 
@@ -65,11 +67,20 @@ async def list_post_ids(connection: Connection, prefix: IdPrefix, viewer: str | 
 
 
 async def list_released(
-    connection: Connection, before: tuple[datetime, UUID] = START_CURSOR, limit: int = 100, *, reader: str | None = None
+    connection: Connection,
+    before: tuple[datetime, UUID] = START_CURSOR,
+    limit: int = 100,
+    *,
+    private_viewer: str | None = None,
 ) -> Sequence[Post]:
     """Return a page of the public feed."""
     rows = await get_rows(
-        connection, SQL.list_released, before_at=before[0], before_id=before[1], limit=limit, reader=reader
+        connection,
+        SQL.list_released,
+        before_at=before[0],
+        before_id=before[1],
+        limit=limit,
+        private_viewer=private_viewer,
     )
     return [post_from_row(row) for row in rows]
 
@@ -81,7 +92,7 @@ async def list_by_author(
     before: tuple[datetime, UUID] = START_CURSOR,
     limit: int = 100,
     *,
-    reader: str | None = None,
+    private_viewer: str | None = None,
 ) -> Sequence[Post]:
     """Return a page of one author's posts that the viewer may see."""
     rows = await get_rows(
@@ -89,7 +100,7 @@ async def list_by_author(
         SQL.list_by_author,
         author=author,
         viewer=viewer,
-        reader=reader or viewer,
+        private_viewer=private_viewer or viewer,
         before_at=before[0],
         before_id=before[1],
         limit=limit,
@@ -119,7 +130,7 @@ async def write_notices(connection: Connection, post_ids: Sequence[UUID], texts:
 async def expire_uploads(connection: Connection, limit: int = 100) -> list[str]:
     """Delete expired uploads; return the names of the stored images to remove."""
     rows = await get_rows(connection, SQL.expire_uploads, limit=limit)
-    return [name for row in rows for name in (row["name"], row["kept"]) if name]
+    return [name for row in rows for name in (row["name"], row["permanent"]) if name]
 
 
 async def retain(connection: Connection, limit: int = 1000) -> int:

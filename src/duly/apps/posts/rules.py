@@ -79,9 +79,9 @@ class RulesAnalyzer:
 def fallback_reading(caption: str) -> Reading:
     """Read the caption only; never raises."""
     try:
-        return build_reading(analyze_caption(caption), None, "The photo was not looked at.")
+        return build_reading(analyze_caption(caption), None, "The photo was not read.")
     except Exception:
-        reasoning = "The caption could not be read and the photo was not looked at."
+        reasoning = "The caption could not be read, and the photo was not read."
         return Reading(Mood.NEUTRAL, MUSIC[Mood.NEUTRAL][0], reasoning, PROVIDER, RULES_VERSION)
 
 
@@ -117,7 +117,7 @@ def build_reading(analysis: CaptionAnalysis, tones: PhotoTones | None, photo_tex
     activity = tones.saturation + tones.contrast if tones else ORDINARY_PHOTO
     arousal = round_score(activity + analysis.emphasis)
     mood = choose_mood(valence, arousal)
-    parts = "saturation + contrast" if tones else f"{ORDINARY_PHOTO:.2f} for want of a photo"
+    parts = "saturation + contrast" if tones else f"{ORDINARY_PHOTO:.2f} without a photo"
     verdict = (
         f"Valence {valence:+.2f} ({source}) and arousal {arousal:.2f} ({parts} + emphasis {analysis.emphasis:.2f}; "
         f"lively from {LIVELY:.2f}) make it {mood}."
@@ -131,8 +131,8 @@ def choose_valence(analysis: CaptionAnalysis, tones: PhotoTones | None) -> tuple
     if abs(analysis.valence) >= FAINT_CAPTION:
         return "the caption's", analysis.valence
     if tones and abs(tones.valence) >= FAINT_PHOTO:
-        return "the photo's, for the caption says nothing", tones.valence
-    return "nothing says which", 0.0
+        return "the photo's, because the caption is neutral", tones.valence
+    return "no signal", 0.0
 
 
 def choose_mood(valence: float, arousal: float) -> Mood:

@@ -58,13 +58,13 @@ async def create_intent(pool: Pool, objects: ObjectStore, intent: Intent) -> Cre
     """
     store_error: DulyError | None = None
     try:
-        is_kept = await copy_image(objects, intent)
+        is_stored = await copy_image(objects, intent)
     except DulyError as error:
-        is_kept, store_error = False, error
+        is_stored, store_error = False, error
     try:
         with translate_errors():
             async with pool.statement() as connection:
-                created = await repository.create_intent(connection, intent, is_kept=is_kept)
+                created = await repository.create_intent(connection, intent, is_stored=is_stored)
     except KeyReused as error:
         raise RequestIdReused(str(error)) from None
     except InvalidArgument as refusal:  # no image: it was never uploaded, or the store failed
@@ -112,10 +112,10 @@ async def repair(pool: Pool) -> int:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-async def get_post(pool: Pool, viewer: str | None, post_id: UUID, *, reader: str | None = None) -> Post:
-    """Return a post that the viewer may see; its author and the reader also see request and lease. Raises NotFound."""
+async def get_post(pool: Pool, viewer: str | None, post_id: UUID, *, private_viewer: str | None = None) -> Post:
+    """Return a post that the viewer may see, to the private viewer with request and lease; raises NotFound."""
     async with pool.transaction() as connection:
-        return await fetch_post(connection, post_id, viewer, reader)
+        return await fetch_post(connection, post_id, viewer, private_viewer)
 
 
 async def resolve_id(pool: Pool, viewer: str | None, prefix: IdPrefix) -> UUID:
@@ -141,19 +141,21 @@ async def list_posts(
     author: str | None = None,
     cursor: str | None = None,
     limit: int = 100,
-    reader: str | None = None,
+    private_viewer: str | None = None,
 ) -> Page[Post]:
     """Return a page of the feed, or of one author's posts, newest first; authors see their unreleased posts too."""
     at, post_id = repository.START_CURSOR if cursor is None else decode_cursor(cursor, datetime.fromisoformat, UUID)
     async with pool.transaction() as connection:
         if author is None:
-            viewer_or_reader = reader or viewer
+            viewer_or_reader = private_viewer or viewer
             rows = await repository.list_released(
-                connection, (at, post_id), checked_limit(limit) + 1, reader=viewer_or_reader
+                connection, (at, post_id), checked_limit(limit) + 1, private_viewer=viewer_or_reader
             )
         else:
             page_size = checked_limit(limit) + 1
-            rows = await repository.list_by_author(connection, author, viewer, (at, post_id), page_size, reader=reader)
+            rows = await repository.list_by_author(
+                connection, author, viewer, (at, post_id), page_size, private_viewer=private_viewer
+            )
     return build_page(rows, limit, lambda post: (post.created_at, post.id))
 
 
@@ -169,8 +171,10 @@ async def list_transitions(
 # Helpers --------------------------------------------------------------------------------------------------------------
 
 
-async def fetch_post(connection: Connection, post_id: UUID, viewer: str | None, reader: str | None = None) -> Post:
+async def fetch_post(
+    connection: Connection, post_id: UUID, viewer: str | None, private_viewer: str | None = None
+) -> Post:
     """Return a post that the viewer may see; raises NotFound."""
-    if post := await repository.find_post(connection, post_id, viewer, reader=reader):
+    if post := await repository.find_post(connection, post_id, viewer, private_viewer=private_viewer):
         return post
     raise NotFound(f"there is no post {post_id}")

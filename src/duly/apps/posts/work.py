@@ -155,7 +155,7 @@ class PostWork(Work):
         return deleted
 
 
-WHY_UNREAD = "Neither the caption nor the photo was looked at."
+WHY_UNREAD = "Neither the caption nor the photo was read."
 UNREAD = Reading(Mood.NEUTRAL, MUSIC[Mood.NEUTRAL][0], WHY_UNREAD, PROVIDER, RULES_VERSION)
 
 

@@ -54,7 +54,7 @@ def note_months(partitions: Sequence[Row], limits: Limits) -> Note:
 
 
 def is_edge(partition: Row) -> bool:
-    """Tell whether a partition is there for rows that have no month of their own."""
+    """Is it a partition for rows that have no month of their own?"""
     return partition["is_default"] or (partition["full_name"] == RUNS and partition["to_at"] is None)
 
 

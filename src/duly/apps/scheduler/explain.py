@@ -87,7 +87,7 @@ async def explain(pool: Pool, user_id: UserScope, run_id: int, *, zone: tzinfo |
 
 def describe_answered(run: RunSituation) -> str:
     """Describe an answered run, and whether its expense was reversed."""
-    undone = f"; its expense was reversed at {format_time(run.undone_at)}" if run.undone_at else ""
+    undone = f"; its expense was reversed at {format_time(run.reversed_at)}" if run.reversed_at else ""
     return f"It was answered with {run.answer} at {format_time(run.answered_at)}, and is {run.status}{undone}."
 
 

@@ -59,10 +59,10 @@ select
         from expense.expenses as booked
         join expense.expenses as undone on undone.reverses = booked.id
         where booked.source_ref = 'scheduler:' || j.id || ':' || k.period_key
-    ) as undone_at,
+    ) as reversed_at,
     (select max(m.sent_at) from scheduler.reminders as m where m.job_run_id = r.id) as reminded_at,
     due.id is not null as is_due,
-    due.skipped as missed_reason,
+    due.missed_reason,
     plan.is_closing,
     (
         select count(*)
@@ -88,7 +88,7 @@ join scheduler.jobs as j on j.id = k.job_id
 join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
 left join scheduler.job_plans as plan on plan.job_id = j.id
 left join scheduler.due_runs as due on due.id = r.id and due.scheduled_at = r.scheduled_at
-left join duly.outbox as o on o.id = r.reminder_id
+left join duly.outbox as o on o.id = r.message_id
 left join lateral (
     select c.action, c.confirmed_at
     from scheduler.confirmations as c

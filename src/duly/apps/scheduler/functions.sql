@@ -18,7 +18,7 @@ comment on function scheduler.tg_set_updated_at() is 'Sets updated_at, whatever 
 create or replace trigger trg_jobs__upd before update on scheduler.jobs
     for each row execute function scheduler.tg_set_updated_at();
 
--- Limits: what one person, or one schedule, may make the database keep ------------------------------------------------
+-- Limits: how much one person, or one schedule, may store -------------------------------------------------------------
 
 create or replace function scheduler.limits(out max_pending_runs int, out max_schedules int, out max_past_years int)
     language sql immutable parallel safe
@@ -31,22 +31,22 @@ create or replace function scheduler.check_schedule_limits() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    bound record;
+    limits record;
 begin
-    select * into bound from scheduler.limits();
-    if new.first_run_at < duly.now() - make_interval(years => bound.max_past_years) then
-        raise exception 'first_run_at: may lie at most % years back, not at %', bound.max_past_years, new.first_run_at
+    select * into limits from scheduler.limits();
+    if new.first_run_at < duly.now() - make_interval(years => limits.max_past_years) then
+        raise exception 'first_run_at: may lie at most % years back, not at %', limits.max_past_years, new.first_run_at
             using errcode = 'check_violation', constraint = 'ck_jobs__first_run_at';
     end if;
     if tg_op = 'UPDATE' then
         return null;
     end if;
-    -- Requests of one person wait for each other here, so that two cannot both take the last place.
+    -- Requests of one person wait for each other here, so that two cannot both create the last one allowed.
     perform pg_advisory_xact_lock(hashtextextended('scheduler.jobs of ' || new.user_id, 0));
-    if bound.max_schedules < (
+    if limits.max_schedules < (
         select count(*) from scheduler.jobs as j where j.user_id = new.user_id and j.status <> 'archived'
     ) then
-        raise exception 'person % has % schedules, which is the limit', new.user_id, bound.max_schedules
+        raise exception 'person % has % schedules, which is the limit', new.user_id, limits.max_schedules
             using errcode = 'DU010', hint = 'archive one that is no longer needed';
     end if;
     return null;
@@ -86,8 +86,7 @@ begin
 end
 $$;
 comment on function scheduler.fill_remind_at() is
-    'A run inserted without remind_at is reminded of advance_minutes before scheduled_at; of an archived schedule, '
-    'never.';
+    'A run inserted without remind_at gets scheduled_at less advance_minutes; none if its schedule is archived.';
 create or replace trigger job_runs_remind_at before insert on scheduler.job_runs
     for each row when (new.remind_at is null) execute function scheduler.fill_remind_at();
 
@@ -96,10 +95,10 @@ create or replace function scheduler.delete_run_key() returns trigger
     as $$
 begin
     delete from scheduler.job_run_keys as k where k.job_run_id = old.id;
-    if old.reminder_id is not null then
+    if old.message_id is not null then
         with unsent as (
             select o.id from duly.outbox as o
-            where o.id = old.reminder_id and o.status = 'pending'
+            where o.id = old.message_id and o.status = 'pending'
             for update skip locked
         )
         update duly.outbox as o set status = 'failed', last_error = 'its run was deleted before it was sent'
@@ -118,21 +117,24 @@ create or replace function scheduler.check_run_limits() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    bound constant int := (select l.max_pending_runs from scheduler.limits() as l);
-    crowded bigint;
+    max_pending_runs constant int := (select l.max_pending_runs from scheduler.limits() as l);
+    full_schedule bigint;
 begin
-    select j.job_id into crowded
+    select j.job_id into full_schedule
     from (select distinct m.job_id from new_rows as m) as j
     cross join lateral (
         select count(*) as pending
         from (
-            select from scheduler.job_runs as r where r.job_id = j.job_id and r.status = 'pending' limit bound + 1
+            select
+            from scheduler.job_runs as r
+            where r.job_id = j.job_id and r.status = 'pending'
+            limit max_pending_runs + 1
         ) as bounded
     ) as counted
-    where counted.pending > bound
+    where counted.pending > max_pending_runs
     limit 1;
     if found then
-        raise exception 'schedule % has more than % pending runs, which is the limit', crowded, bound
+        raise exception 'schedule % has more than % pending runs, which is the limit', full_schedule, max_pending_runs
             using errcode = 'DU010', hint = 'start a worker that reminds of them: duly worker --only scheduler,outbox';
     end if;
     return null;
@@ -157,17 +159,17 @@ begin
         where e.id = new.reverses and e.reverses is null and e.amount = -new.amount
             and (e.user_id, e.currency) = (new.user_id, new.currency)
     ) then
-        raise exception 'entry % cannot be reversed so: the same person, currency and amount, and no reversal itself',
+        raise exception 'expense % cannot be reversed so: the same user and currency, the negative amount, no reversal',
             new.reverses using errcode = 'check_violation', constraint = 'ck_expenses__reverses';
     end if;
     return new;
 end
 $$;
-comment on function expense.check_reversal() is 'A reversal cancels exactly one entry, in full.';
+comment on function expense.check_reversal() is 'A reversal cancels exactly one expense, in full.';
 create or replace trigger expenses_reversal before insert on expense.expenses
     for each row when (new.reverses is not null) execute function expense.check_reversal();
 
-create or replace function scheduler.watch_partition(part regclass) returns void
+create or replace function scheduler.add_partition_triggers(part regclass) returns void
     language plpgsql set search_path = pg_catalog, pg_temp
     as $$
 begin
@@ -180,8 +182,8 @@ begin
         ' for each statement execute function scheduler.check_run_limits()', part);
 end
 $$;
-comment on function scheduler.watch_partition(regclass) is
-    'Log and limit what is written into a partition directly, too.';
+comment on function scheduler.add_partition_triggers(regclass) is
+    'Log and limit rows that are written into a partition directly, too.';
 
 -- Partitions: every instant has one. The months follow each other without a gap; what is before the first lies in the
 -- past edge, what is after the last in the future edge, so that no run is ever refused for its time. A month is taken
@@ -240,11 +242,11 @@ begin
 end
 $$;
 
-create or replace function scheduler.make_months(month date) returns int
+create or replace function scheduler.create_months(month date) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' set lock_timeout = '3s'
     as $$
 declare
-    most constant int := 120;
+    max_months constant int := 120;
     wanted_at constant timestamptz := date_trunc('month', month::timestamp) at time zone 'UTC';
     edge record;
     first_at timestamptz;
@@ -257,7 +259,7 @@ begin
     for nth in 1..2 loop
         select * into edge from scheduler.list_partitions() as p where p.first_at <= wanted_at and p.end_at > wanted_at;
         if isfinite(edge.first_at) and isfinite(edge.end_at) then
-            return 0;  -- a month that there is
+            return 0;  -- the month exists
         end if;
         if nth = 1 then
             perform scheduler.lock_partitions();  -- another transaction may have made it while this one waited
@@ -274,13 +276,13 @@ begin
         first_at := edge.first_at;
         end_at := wanted_at + interval '1 month';
     end if;
-    if (first_at + make_interval(months => most) < end_at) is not false then
-        raise exception 'more than % months lie between % and the months that there are', most,
+    if (first_at + make_interval(months => max_months) < end_at) is not false then
+        raise exception 'more than % months lie between % and the existing months', max_months,
             to_char(wanted_at, 'YYYY-MM') using errcode = 'invalid_parameter_value';
     end if;
     select d.month into dropped from scheduler.dropped_months as d where d.month >= first_at::date order by 1 limit 1;
     if found then
-        raise exception 'the month % was dropped, and its periods do not come again', to_char(dropped, 'YYYY-MM')
+        raise exception 'the month % was dropped, and its periods cannot run again', to_char(dropped, 'YYYY-MM')
             using errcode = 'invalid_parameter_value';
     end if;
     if edge.name is not null then
@@ -299,7 +301,7 @@ begin
                 using month_at, month_at + interval '1 month';
         end if;
         perform scheduler.attach_partition(part, month_at, month_at + interval '1 month');
-        perform scheduler.watch_partition(('scheduler.' || quote_ident(part))::regclass);
+        perform scheduler.add_partition_triggers(('scheduler.' || quote_ident(part))::regclass);
         made := made + 1;
     end loop;
     if isfinite(edge.end_at) then
@@ -310,9 +312,9 @@ begin
     return made;
 end
 $$;
-comment on function scheduler.make_months(date) is
-    'Make the UTC month of this day and those between it and the months that there are, with the runs of an edge that '
-    'lie in them; return how many.';
+comment on function scheduler.create_months(date) is
+    'Create the UTC month of this day and those between it and the existing months, with the runs of an edge that lie '
+    'in them; return how many.';
 
 create or replace function scheduler.ensure_partitions(ahead int default 3) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
@@ -324,7 +326,7 @@ declare
     made int := 0;
 begin
     if ahead is null or ahead not between 0 and 120 then
-        raise exception 'partitions are made for 0 to 120 months ahead, not %', coalesce(ahead::text, 'null')
+        raise exception 'partitions are created for 0 to 120 months ahead, not %', coalesce(ahead::text, 'null')
             using errcode = 'invalid_parameter_value';
     end if;
     for gap in
@@ -335,18 +337,18 @@ begin
         ) as p
         where p.next_at > p.end_at  -- a month was dropped by hand
     loop
-        made := made + scheduler.make_months(gap.last_at::date);
+        made := made + scheduler.create_months(gap.last_at::date);
     end loop;
     select p.first_at into future_at from scheduler.list_partitions() as p where p.end_at = 'infinity';
     -- After a jump of the clock by more than ten years runs lie in the edge: no months are made for such a jump.
     if future_at <= last_at and last_at < future_at + interval '10 years' then
-        made := made + scheduler.make_months(last_at::date);
+        made := made + scheduler.create_months(last_at::date);
     end if;
     return made;
 end
 $$;
 comment on function scheduler.ensure_partitions(int) is
-    'Make the missing months up to this one and the next ones; return how many.';
+    'Create the missing months up to this one and the next ones; return how many.';
 
 create or replace function scheduler.drop_month(month date) returns bigint
     language plpgsql set search_path = pg_catalog, pg_temp set timezone = 'UTC' set lock_timeout = '3s'
@@ -376,10 +378,10 @@ comment on function scheduler.drop_month(date) is
     'Drop the first month with its runs, whose keys stay, and return how many; the past edge takes its place.';
 
 
--- What becomes of runs when their schedule is changed -----------------------------------------------------------------
--- Any change, by any program. A planner that holds the plan loses its lease.
+-- Runs of a schedule that is changed ----------------------------------------------------------------------------------
+-- Any change, by any program. A worker that is planning the schedule loses its lease.
 
-create or replace function scheduler.take_back_runs(job bigint, why text) returns void
+create or replace function scheduler.withdraw_runs(schedule_id bigint, reason text) returns void
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
@@ -389,7 +391,7 @@ begin
     select array_agg(o.id), min(o.scheduled_at) into ids, earliest from (
         select r.id, r.scheduled_at
         from scheduler.job_runs as r
-        where r.job_id = job and r.status = 'pending' and r.remind_at > duly.now()
+        where r.job_id = withdraw_runs.schedule_id and r.status = 'pending' and r.remind_at > duly.now()
         order by r.id
         for update
     ) as o;
@@ -397,18 +399,18 @@ begin
         return;
     end if;
     -- The log keeps the run; its period is free for another, because no reminder was sent.
-    update scheduler.job_runs as r set status = 'cancelled', reason = why
+    update scheduler.job_runs as r set status = 'cancelled', reason = withdraw_runs.reason
     where r.id = any (ids) and r.scheduled_at >= earliest;
     delete from scheduler.job_runs as r where r.id = any (ids) and r.scheduled_at >= earliest;
     update scheduler.job_plans as p
     set planned_until = least(p.planned_until, earliest - interval '1 microsecond')
-    where p.job_id = job;
+    where p.job_id = withdraw_runs.schedule_id;
 end
 $$;
-comment on function scheduler.take_back_runs(bigint, text) is
+comment on function scheduler.withdraw_runs(bigint, text) is
     'Delete the pending runs of a schedule whose reminders are not due yet.';
 
-create or replace function scheduler.cancel_open(job bigint, why text, batch int) returns int
+create or replace function scheduler.cancel_open_runs(schedule_id bigint, reason text, batch int) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
@@ -416,10 +418,10 @@ declare
     messages uuid[];
     earliest timestamptz;
 begin
-    select array_agg(o.id), array_agg(o.reminder_id), min(o.scheduled_at) into ids, messages, earliest from (
-        select r.id, r.scheduled_at, r.reminder_id
+    select array_agg(o.id), array_agg(o.message_id), min(o.scheduled_at) into ids, messages, earliest from (
+        select r.id, r.scheduled_at, r.message_id
         from scheduler.job_runs as r
-        where r.job_id = job and r.status in ('pending', 'sent', 'snoozed')
+        where r.job_id = cancel_open_runs.schedule_id and r.status in ('pending', 'sent', 'snoozed')
         limit batch
         for no key update
     ) as o;
@@ -429,23 +431,24 @@ begin
     with unsent as (
         select o.id from duly.outbox as o where o.status = 'pending' and o.id = any (messages) for update skip locked
     )
-    update duly.outbox as o set status = 'failed', last_error = why where o.id in (select id from unsent);
-    update scheduler.job_runs as r set status = 'cancelled', reason = why
+    update duly.outbox as o set status = 'failed', last_error = cancel_open_runs.reason
+    where o.id in (select id from unsent);
+    update scheduler.job_runs as r set status = 'cancelled', reason = cancel_open_runs.reason
     where r.id = any (ids) and r.scheduled_at >= earliest and r.status in ('pending', 'sent', 'snoozed');
     return cardinality(ids);
 end
 $$;
-comment on function scheduler.cancel_open(bigint, text, int) is
+comment on function scheduler.cancel_open_runs(bigint, text, int) is
     'Cancel open runs of a schedule, at most batch, and withdraw their unsent messages; return how many.';
 
-create or replace function scheduler.finish_archived(batch int default 500) returns int
+create or replace function scheduler.cancel_archived_runs(batch int default 500) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    job bigint;
+    schedule_id bigint;
     cancelled int;
 begin
-    select p.job_id into job
+    select p.job_id into schedule_id
     from scheduler.job_plans as p
     where p.is_closing
     order by p.job_id
@@ -454,17 +457,17 @@ begin
     if not found then
         return 0;
     end if;
-    cancelled := scheduler.cancel_open(job, 'ARCHIVED', batch);
+    cancelled := scheduler.cancel_open_runs(schedule_id, 'ARCHIVED', batch);
     if cancelled < batch then
-        update scheduler.job_plans as p set is_closing = false where p.job_id = job;
+        update scheduler.job_plans as p set is_closing = false where p.job_id = schedule_id;
     end if;
     return greatest(cancelled, 1);
 end
 $$;
-comment on function scheduler.finish_archived(int) is
+comment on function scheduler.cancel_archived_runs(int) is
     'Cancel the next open runs of an archived schedule, at most batch; 0 if there are none.';
 
-create or replace function scheduler.begin_plan() returns trigger
+create or replace function scheduler.create_plan() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
@@ -473,32 +476,32 @@ begin
     return null;
 end
 $$;
-comment on function scheduler.begin_plan() is 'Every new schedule is planned at once.';
-create or replace trigger jobs_begin_plan after insert on scheduler.jobs
-    for each row execute function scheduler.begin_plan();
+comment on function scheduler.create_plan() is 'Every new schedule is planned at once.';
+create or replace trigger jobs_create_plan after insert on scheduler.jobs
+    for each row execute function scheduler.create_plan();
 
 create or replace function scheduler.change_plan() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- First the plan itself, so that no planner goes on with what was.
+    -- First the plan itself, so that no planner goes on with the former schedule.
     update scheduler.job_plans as p
     set state = 'waiting', lease_owner = null, lease_expires_at = null, starts = 0, last_error = null,
         plan_at = case when new.status = 'active' then duly.now() end,
         paused_at = case when old.status = 'active' and new.status = 'paused' then duly.now() else p.paused_at end,
-        skip_before = case
-            when old.status = 'paused' and new.status = 'active' then duly.now() else p.skip_before
+        resumed_at = case
+            when old.status = 'paused' and new.status = 'active' then duly.now() else p.resumed_at
         end
     where p.job_id = new.id;
     if new.status = 'archived' then
         -- One batch at once, which is all of nearly every schedule; a worker cancels the rest.
-        if scheduler.cancel_open(new.id, 'ARCHIVED', 500) = 500 then
+        if scheduler.cancel_open_runs(new.id, 'ARCHIVED', 500) = 500 then
             update scheduler.job_plans as p set is_closing = true where p.job_id = new.id;
         end if;
     elsif new.status = 'paused' and old.status = 'active' then
-        perform scheduler.take_back_runs(new.id, 'PAUSED');
+        perform scheduler.withdraw_runs(new.id, 'PAUSED');
     elsif (new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at) then
-        perform scheduler.take_back_runs(new.id, 'RULE_CHANGED');
+        perform scheduler.withdraw_runs(new.id, 'RULE_CHANGED');
         update scheduler.job_plans as p set planned_until = duly.now() where p.job_id = new.id;
     end if;
     if new.advance_minutes <> old.advance_minutes then
@@ -522,7 +525,7 @@ create or replace function scheduler.follow_zone() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- Like every change of a plan it takes the lease: a planner that has begun knows the old zone.
+    -- Like every change of a plan this ends the lease: a planner that has begun uses the old zone.
     update scheduler.job_plans as p
     set state = 'waiting', lease_owner = null, lease_expires_at = null, starts = 0, last_error = null,
         plan_at = duly.now()
@@ -535,7 +538,7 @@ comment on function scheduler.follow_zone() is 'Plan a person''s schedules again
 create or replace trigger users_follow_zone after update of zone on "user".users
     for each row when (new.zone <> old.zone) execute function scheduler.follow_zone();
 
--- A period's run, made or found ---------------------------------------------------------------------------------------
+-- Create or find the run of a period ----------------------------------------------------------------------------------
 -- ON CONFLICT cannot work on job_runs: the unique constraint of (job, period) is on the table of keys.
 
 create or replace function scheduler.ensure_run(
@@ -567,18 +570,18 @@ begin
             if violated <> 'uq_job_runs__job_period' then
                 raise;
             end if;
-            -- Another transaction made it meanwhile; the next statement sees it.
+            -- Another transaction created it meanwhile; the next statement sees it.
         end;
     end loop;
-    raise exception 'the run of schedule % in period % was made by another transaction that this one cannot see',
+    raise exception 'the run of schedule % in period % was created by another transaction that this one cannot see',
         ensure_run.job_id, ensure_run.period_key
         using errcode = 'serialization_failure', hint = 'Try again, or use isolation level READ COMMITTED.';
 end
 $$;
 comment on function scheduler.ensure_run(bigint, text, timestamptz) is
-    'Make the run of a period, or return the one that is there as it is: is_new says which.';
+    'Create the run of a period, or return the existing one unchanged; is_new says which.';
 
--- A reminder that went out --------------------------------------------------------------------------------------------
+-- Sent reminders ------------------------------------------------------------------------------------------------------
 
 create or replace function scheduler.note_sent() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -594,16 +597,16 @@ begin
         'channel', m.channel, 'message_id', m.id, 'receipt', m.receipt
     ))
     from new_rows as m
-    join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
+    join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'job_run_id')::bigint
     where m.kind = 'reminder.due' and m.status = 'sent' and m.transition_from is not null
     order by k.job_run_id;
     with sent as (
         select r.id, r.scheduled_at
         from new_rows as m
-        join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
+        join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'job_run_id')::bigint
         join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
         where m.kind = 'reminder.due' and m.status = 'sent' and m.transition_from is not null
-            and r.status in ('pending', 'snoozed') and r.reminder_id = m.id
+            and r.status in ('pending', 'snoozed') and r.message_id = m.id
         order by r.id
         for no key update of r
     )
@@ -621,7 +624,7 @@ create or replace trigger outbox_note_sent after update on duly.outbox
 
 -- Answers -------------------------------------------------------------------------------------------------------------
 
-create or replace function scheduler.receipt_of(confirmation bigint) returns jsonb
+create or replace function scheduler.build_receipt(confirmation_id bigint) returns jsonb
     language sql stable security definer set search_path = pg_catalog, pg_temp
     as $$
     select jsonb_strip_nulls(jsonb_build_object(
@@ -642,134 +645,140 @@ create or replace function scheduler.receipt_of(confirmation bigint) returns jso
     ))
     from scheduler.confirmations as c
     join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
-    where c.id = confirmation
+    where c.id = build_receipt.confirmation_id
     $$;
-comment on function scheduler.receipt_of(bigint) is 'The result of an answer; repeating the answer returns the same.';
+comment on function scheduler.build_receipt(bigint) is
+    'The result of an answer; repeating the answer returns the same.';
 
 create or replace function scheduler.answer(
-    for_user bigint, run bigint, wanted text, idem_key text, given jsonb, out is_new boolean, out receipt jsonb
+    user_id bigint, run_id bigint, action text, idempotency_key text, payload jsonb,
+    out is_new boolean, out receipt jsonb
 )
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    of_run record;
-    held scheduler.job_runs;
-    known scheduler.confirmations;
+    schedule record;
+    run scheduler.job_runs;
+    earlier scheduler.confirmations;
+    confirmation_id bigint;
     answered_at timestamptz;
 begin
-    select k.job_id, k.period_key, k.scheduled_at, j.user_id, j.name, j.status into of_run
+    select k.job_id, k.period_key, k.scheduled_at, j.user_id, j.name, j.status into schedule
     from scheduler.job_run_keys as k
     join scheduler.jobs as j on j.id = k.job_id
-    where k.job_run_id = run and (for_user is null or j.user_id = for_user);
+    where k.job_run_id = answer.run_id and (answer.user_id is null or j.user_id = answer.user_id);
     if not found then
-        raise exception 'there is no run %', run using errcode = 'DU005';
+        raise exception 'there is no run %', answer.run_id using errcode = 'DU005';
     end if;
     -- One answer at a time: the second sees what the first did.
-    select * into held
+    select * into run
     from scheduler.job_runs as r
-    where r.id = run and r.scheduled_at = of_run.scheduled_at
+    where r.id = answer.run_id and r.scheduled_at = schedule.scheduled_at
     for no key update;
-    select * into known
+    select * into earlier
     from scheduler.confirmations as c
-    where c.job_run_id = run and c.idempotency_key = idem_key;
+    where c.job_run_id = answer.run_id and c.idempotency_key = answer.idempotency_key;
     if found then
-        if known.action <> wanted or known.payload is distinct from given then
-            raise exception 'the key % stands for another answer to run %: %', idem_key, run, known.action
+        if earlier.action <> answer.action or earlier.payload is distinct from answer.payload then
+            raise exception 'the key % belongs to another answer to run %: %',
+                answer.idempotency_key, answer.run_id, earlier.action
                 using errcode = 'DU002', hint = 'use a key of its own for every answer';
         end if;
         is_new := false;
-        receipt := scheduler.receipt_of(known.id);
+        receipt := scheduler.build_receipt(earlier.id);
         return;
     end if;
-    if held.id is null then
-        raise exception 'run % lies in a month that was dropped', run using errcode = 'DU007';
-    elsif held.status in ('confirmed', 'skipped', 'cancelled') then
-        select * into known
+    if run.id is null then
+        raise exception 'run % lies in a month that was dropped', answer.run_id using errcode = 'DU007';
+    elsif run.status in ('confirmed', 'skipped', 'cancelled') then
+        select * into earlier
         from scheduler.confirmations as c
-        where c.job_run_id = run and c.action <> 'snooze'
+        where c.job_run_id = answer.run_id and c.action <> 'snooze'
         order by c.id
         limit 1;
         if found then
-            raise exception 'run % was answered already: %, at %', run, known.action, known.confirmed_at
-                using errcode = 'DU006', detail = scheduler.receipt_of(known.id)::text;
+            raise exception 'run % was answered already: %, at %', answer.run_id, earlier.action, earlier.confirmed_at
+                using errcode = 'DU006', detail = scheduler.build_receipt(earlier.id)::text;
         end if;
-        raise exception 'run % is % and takes no answer', run, held.status
-            using errcode = 'DU007', detail = coalesce(held.reason, '');
-    elsif of_run.status = 'archived' then
-        raise exception 'run % takes no answer', run using errcode = 'DU007', detail = 'ARCHIVED';
+        raise exception 'run % is % and cannot be answered', answer.run_id, run.status
+            using errcode = 'DU007', detail = coalesce(run.reason, '');
+    elsif schedule.status = 'archived' then
+        raise exception 'run % cannot be answered', answer.run_id using errcode = 'DU007', detail = 'ARCHIVED';
     end if;
     answered_at := duly.clock();
     insert into scheduler.confirmations
         (job_run_id, action, confirmed_at, idempotency_key, payload, created_at, updated_at)
-    values (run, wanted, answered_at, idem_key, given, answered_at, answered_at)
-    returning id into known.id;
+    values (
+        answer.run_id, answer.action, answered_at, answer.idempotency_key, answer.payload, answered_at, answered_at
+    )
+    returning id into confirmation_id;
     update scheduler.job_runs as r
-    set status = case wanted
+    set status = case answer.action
             when 'complete' then 'confirmed' when 'skip' then 'skipped' when 'snooze' then 'snoozed' else 'cancelled'
         end,
-        remind_at = case when wanted = 'snooze'
-            then answered_at + make_interval(mins => coalesce((given ->> 'minutes')::int, 60)) end
-    where r.id = run and r.scheduled_at = of_run.scheduled_at;
+        remind_at = case when answer.action = 'snooze'
+            then answered_at + make_interval(mins => coalesce((answer.payload ->> 'minutes')::int, 60)) end
+    where r.id = answer.run_id and r.scheduled_at = schedule.scheduled_at;
     -- A message that still waits is withdrawn. One that is being sent goes out, and can no longer be answered.
     with unsent as (
-        select o.id from duly.outbox as o where o.id = held.reminder_id and o.status = 'pending' for update skip locked
+        select o.id from duly.outbox as o where o.id = run.message_id and o.status = 'pending' for update skip locked
     )
     update duly.outbox as o set status = 'failed', last_error = 'it was answered before it was sent'
     where o.id in (select id from unsent);
-    if wanted = 'complete' then
+    if answer.action = 'complete' then
         insert into expense.expenses
             (user_id, name, amount, currency, category, merchant, note, occurred_at, source_ref)
         select
-            of_run.user_id, of_run.name,
-            coalesce((given ->> 'amount')::numeric, t.amount),
-            coalesce(given ->> 'currency', t.currency, u.currency),
-            coalesce(given ->> 'category', t.category),
-            coalesce(given ->> 'merchant', t.merchant),
-            coalesce(given ->> 'note', t.note),
+            schedule.user_id, schedule.name,
+            coalesce((answer.payload ->> 'amount')::numeric, t.amount),
+            coalesce(answer.payload ->> 'currency', t.currency, u.currency),
+            coalesce(answer.payload ->> 'category', t.category),
+            coalesce(answer.payload ->> 'merchant', t.merchant),
+            coalesce(answer.payload ->> 'note', t.note),
             answered_at,
-            'scheduler:' || of_run.job_id || ':' || of_run.period_key
+            'scheduler:' || schedule.job_id || ':' || schedule.period_key
         from "user".users as u
-        left join scheduler.expense_templates as t on t.job_id = of_run.job_id
-        where u.id = of_run.user_id and (t.job_id is not null or given ? 'amount')
-        on conflict (source_ref) do nothing;  -- the run was deleted and made again: a period is booked once
+        left join scheduler.expense_templates as t on t.job_id = schedule.job_id
+        where u.id = schedule.user_id and (t.job_id is not null or answer.payload ? 'amount')
+        on conflict (source_ref) do nothing;  -- the run was deleted and created again: a period is booked once
     end if;
     is_new := true;
-    receipt := scheduler.receipt_of(known.id);
+    receipt := scheduler.build_receipt(confirmation_id);
 end
 $$;
 comment on function scheduler.answer(bigint, bigint, text, text, jsonb) is
-    'Answer a run, once: confirmation, state and book entry together. DU002 the key stands for another answer, DU005 '
-    'no such '
-    'run, DU006 answered already (the first receipt is in the detail), DU007 closed without an answer.';
+    'Answer a run, once: confirmation, status and expense together. DU002 the key belongs to another answer, DU005 no '
+    'such run, DU006 answered already (the first receipt is in the detail), DU007 closed without an answer.';
 
-create or replace function scheduler.undo(
-    for_user bigint, run bigint, within interval, out is_new boolean, out entry bigint
+create or replace function scheduler.reverse_expense(
+    user_id bigint, run_id bigint, within interval, out is_new boolean, out expense_id bigint
 )
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    of_run record;
+    answered record;
     booked expense.expenses;
 begin
-    select k.job_id, k.period_key, c.confirmed_at into of_run
+    select k.job_id, k.period_key, c.confirmed_at into answered
     from scheduler.job_run_keys as k
     join scheduler.jobs as j on j.id = k.job_id
     left join scheduler.confirmations as c on c.job_run_id = k.job_run_id and c.action = 'complete'
-    where k.job_run_id = run and (for_user is null or j.user_id = for_user);
+    where k.job_run_id = reverse_expense.run_id
+        and (reverse_expense.user_id is null or j.user_id = reverse_expense.user_id);
     if not found then
-        raise exception 'there is no run %', run using errcode = 'DU005';
+        raise exception 'there is no run %', reverse_expense.run_id using errcode = 'DU005';
     end if;
     select * into booked
     from expense.expenses as e
-    where e.source_ref = 'scheduler:' || of_run.job_id || ':' || of_run.period_key;
+    where e.source_ref = 'scheduler:' || answered.job_id || ':' || answered.period_key;
     if not found then
-        raise exception 'nothing was booked for run %', run using errcode = 'DU008';
+        raise exception 'nothing was booked for run %', reverse_expense.run_id using errcode = 'DU008';
     end if;
-    if of_run.confirmed_at + within < duly.clock() and not exists (
+    if answered.confirmed_at + within < duly.clock() and not exists (
         select from expense.expenses as e where e.reverses = booked.id
     ) then
-        raise exception 'run % was confirmed at %: that can be undone for % and no longer',
-            run, of_run.confirmed_at, within
+        raise exception 'run % was confirmed at %: its expense can be reversed for % and no longer',
+            reverse_expense.run_id, answered.confirmed_at, within
             using errcode = 'DU008';
     end if;
     insert into expense.expenses
@@ -779,19 +788,18 @@ begin
         duly.clock(), 'reversal:' || booked.source_ref, booked.id
     )
     on conflict do nothing
-    returning id into entry;
-    is_new := entry is not null;
+    returning id into expense_id;
+    is_new := expense_id is not null;
     if not is_new then
-        select e.id into entry from expense.expenses as e where e.reverses = booked.id;
+        select e.id into expense_id from expense.expenses as e where e.reverses = booked.id;
     end if;
 end
 $$;
-comment on function scheduler.undo(bigint, bigint, interval) is
-    'Take back what was booked for a run, by an entry of its own; the run stays confirmed. DU005 no such run, DU008 '
-    'nothing '
-    'was booked or it is too late.';
+comment on function scheduler.reverse_expense(bigint, bigint, interval) is
+    'Reverse the expense of a run by a second expense; the run stays confirmed. DU005 no such run, DU008 nothing was '
+    'booked or it is too late.';
 
--- What is coming ------------------------------------------------------------------------------------------------------
+-- Upcoming runs -------------------------------------------------------------------------------------------------------
 
 create or replace view scheduler.upcoming with (security_invoker = true) as
 select
@@ -834,20 +842,20 @@ select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status, (
     end
     from scheduler.jobs as j
     where j.id = d.job_id
-) as skipped
+) as missed_reason
 from scheduler.job_runs as d
 where d.remind_at <= duly.now() and d.remind_at is not null and d.scheduled_at < duly.now() + interval '8 days'
     and coalesce((
-        select not p.is_closing and (d.status <> 'pending' or p.next_at > duly.now() or p.state = 'stuck')
+        select not p.is_closing
+            and (d.status <> 'pending' or p.next_at > duly.now() or p.plan_at is null or p.state = 'stuck')
         from scheduler.job_plans as p
         where p.job_id = d.job_id
     ), true);
 comment on view scheduler.due_runs is
-    'Runs whose reminder is due, and why it will be skipped if it will. A schedule that is still being planned up to '
-    'now '
-    'waits for that, because the latest of what it missed is not known yet. A snoozed run comes back whatever was '
-    'missed. '
-    'Of a schedule that was archived nothing comes back.';
+    'Runs whose reminder is due; with a missed_reason no reminder is sent, and the run is closed for that reason. Runs '
+    'of a schedule that is not planned up to now wait for that, because its latest missed run is not known yet; while '
+    'it is paused nothing more is planned, and they do not wait. A snoozed run is reminded of again whatever was '
+    'missed. Runs of an archived schedule are not due.';
 
 create or replace function scheduler.is_locked(run bigint, run_scheduled_at timestamptz) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -863,7 +871,7 @@ $$;
 comment on function scheduler.is_locked(bigint, timestamptz) is
     'Whether another transaction has locked this run, so that reminders skip it; only trying to lock it shows that.';
 
--- Who may do what -----------------------------------------------------------------------------------------------------
+-- Grants --------------------------------------------------------------------------------------------------------------
 -- Answers and expenses are written by functions only; no role may delete them.
 
 grant usage on schema scheduler, expense to {worker}, {api}, {readonly};
@@ -872,7 +880,7 @@ grant select on scheduler.jobs, scheduler.expense_templates, scheduler.job_plans
     scheduler.confirmations, scheduler.upcoming, scheduler.due_runs, expense.expenses
     to {worker}, {api}, {readonly};
 grant insert (
-    user_id, name, description, rule, first_run_at, advance_minutes, channel, status, catch_up, request_key,
+    user_id, name, description, rule, first_run_at, advance_minutes, channel, status, catch_up, idempotency_key,
     request_digest
 ) on scheduler.jobs to {api};
 grant update (name, description, rule, first_run_at, advance_minutes, channel, status, catch_up)
@@ -880,15 +888,15 @@ grant update (name, description, rule, first_run_at, advance_minutes, channel, s
 grant insert, update on scheduler.expense_templates to {api};
 grant delete on scheduler.expense_templates to {api};
 grant insert (job_id, period_key, scheduled_at, remind_at) on scheduler.job_runs to {api}, {worker};
-grant update (status, remind_at, reminder_id, reason) on scheduler.job_runs to {worker};
-grant update (remind_at) on scheduler.due_runs to {worker};  -- to lock what it shows
+grant update (status, remind_at, message_id, reason) on scheduler.job_runs to {worker};
+grant update (remind_at) on scheduler.due_runs to {worker};  -- to lock its rows
 grant update on scheduler.job_plans to {worker};
 grant insert (job_id, from_at, until_at, rule, zone, first_run_at, reason) on scheduler.missed_ranges to {worker};
 grant execute on function scheduler.limits() to {worker}, {api}, {readonly};
 grant execute on function scheduler.is_locked(bigint, timestamptz) to {worker}, {api};
 grant execute on function scheduler.ensure_partitions(int) to {worker};
 grant execute on function scheduler.ensure_run(bigint, text, timestamptz) to {worker}, {api};
-grant execute on function scheduler.finish_archived(int) to {worker};
-grant execute on function scheduler.receipt_of(bigint) to {api}, {readonly};
+grant execute on function scheduler.cancel_archived_runs(int) to {worker};
+grant execute on function scheduler.build_receipt(bigint) to {api}, {readonly};
 grant execute on function scheduler.answer(bigint, bigint, text, text, jsonb) to {api};
-grant execute on function scheduler.undo(bigint, bigint, interval) to {api};
+grant execute on function scheduler.reverse_expense(bigint, bigint, interval) to {api};

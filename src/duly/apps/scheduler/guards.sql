@@ -13,12 +13,12 @@ begin
     elsif new."id" is distinct from old."id" then
         raise exception 'the primary key of % % cannot change', 'schedule', old."id" using errcode = 'DU001';
     elsif (
-        new."user_id", new."created_at", new."request_key", new."request_digest"
+        new."user_id", new."created_at", new."idempotency_key", new."request_digest"
     ) is distinct from (
-        old."user_id", old."created_at", old."request_key", old."request_digest"
+        old."user_id", old."created_at", old."idempotency_key", old."request_digest"
     ) then
         raise exception 'of % % these stay as they are: %', 'schedule', old."id",
-            'user_id, created_at, request_key, request_digest'
+            'user_id, created_at, idempotency_key, request_digest'
             using errcode = 'DU001';
     elsif new."status" is not distinct from old."status" and not (
         ((new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at))
@@ -58,11 +58,13 @@ begin
 end
 $timeline$;
 
-create or replace trigger "jobs_timeline_insert" after insert on "scheduler"."jobs"
+create or replace trigger "jobs_timeline_insert"
+    after insert on "scheduler"."jobs"
     referencing new table as new_rows
     for each statement execute function "scheduler"."jobs_timeline"();
 
-create or replace trigger "jobs_timeline_update" after update on "scheduler"."jobs"
+create or replace trigger "jobs_timeline_update"
+    after update on "scheduler"."jobs"
     referencing new table as new_rows
     for each statement execute function "scheduler"."jobs_timeline"();
 
@@ -125,18 +127,20 @@ begin
     insert into duly.transition (machine, key, seq, ts, prev_status, next_status, actor, detail_json)
     select
         'run', "id"::text, revision, duly.clock(), transition_from, "status"::text, null::text,
-            jsonb_strip_nulls(jsonb_build_object('job', job_id, 'period', period_key, 'remindAt', remind_at, 'reason',
-            reason))
+            jsonb_strip_nulls(jsonb_build_object('job_id', job_id, 'period_key', period_key, 'remind_at', remind_at,
+            'reason', reason))
     from new_rows
     where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
 
-create or replace trigger "job_runs_timeline_insert" after insert on "scheduler"."job_runs"
+create or replace trigger "job_runs_timeline_insert"
+    after insert on "scheduler"."job_runs"
     referencing new table as new_rows
     for each statement execute function "scheduler"."job_runs_timeline"();
 
-create or replace trigger "job_runs_timeline_update" after update on "scheduler"."job_runs"
+create or replace trigger "job_runs_timeline_update"
+    after update on "scheduler"."job_runs"
     referencing new table as new_rows
     for each statement execute function "scheduler"."job_runs_timeline"();

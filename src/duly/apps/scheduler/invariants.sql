@@ -133,7 +133,8 @@ from scheduler.job_plans as p
 where p.state = 'planning' and p.lease_expires_at < duly.now() - interval '15 minutes' and exists (
     select
     from duly.workers as w
-    where 'scheduler' = any (w.work_types) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
+    where 'scheduler' = any (w.work_types) and w.stopped_at is null
+        and w.started_at < duly.now() - interval '15 minutes'
         and w.seen_at > duly.now() - interval '1 minute'
 )
 order by p.job_id
@@ -202,7 +203,7 @@ order by 1
 limit %(limit)s;
 
 -- name: answers_are_booked
--- An answer with an amount, or to a schedule with an expense, has an expense entry. Answers from before the last change
+-- An answer with an amount, or to a schedule with an expense, has an expense. Answers from before the last change
 -- of the schedule are not checked, with a tolerance of one minute for concurrent changes.
 select offender
 from (
@@ -225,22 +226,22 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: entries_are_booked_once
--- An expense entry has one source, and a source has one entry; an entry is reversed at most once. The expense of an
+-- name: expenses_are_booked_once
+-- An expense has one source, and a source has one expense; an expense is reversed at most once. The expense of an
 -- answer is not booked again for the same user and time under another source.
 select format('%%s was booked %%s times', source_ref, count(*)) as offender
 from expense.expenses
 group by source_ref
 having count(*) > 1
 union all
-select format('entry %%s was taken back %%s times', reverses, count(*))
+select format('expense %%s was reversed %%s times', reverses, count(*))
 from expense.expenses
 where reverses is not null
 group by reverses
 having count(*) > 1
 union all
 select format(
-    'entry %%s of %%s is what entry %%s of %%s was booked for',
+    'expense %%s of %%s was booked for the same as expense %%s of %%s',
     again.id, again.source_ref, e.id, e.source_ref
 )
 from expense.expenses as e
@@ -250,14 +251,14 @@ where e.source_ref like 'scheduler:%%' and again.reverses is null and again.sour
 order by 1
 limit %(limit)s;
 
--- name: entries_match_their_answer
--- An expense entry matches its answer: the user of the schedule, the time of the answer, and the amount and currency of
+-- name: expenses_match_their_answer
+-- An expense matches its answer: the user of the schedule, the time of the answer, and the amount and currency of
 -- the answer, if it has them; else those of the schedule, unless it was changed since, with a tolerance of one minute
 -- for concurrent changes. No amount is NaN.
 select offender
 from (
     select format(
-        'entry %%s of %%s is %%s %%s of person %%s, and was answered as %%s by person %%s',
+        'expense %%s of %%s is %%s %%s of person %%s, and was answered as %%s by person %%s',
         e.id, e.source_ref, trim_scale(e.amount), e.currency, e.user_id, coalesce(c.payload::text, 'it is'), j.user_id
     ) as offender
     from expense.expenses as e
@@ -276,11 +277,11 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: entries_have_their_answer
--- Every expense entry of a schedule has the answer that it was booked for.
+-- name: expenses_have_their_answer
+-- Every expense of a schedule has the answer that it was booked for.
 select offender
 from (
-    select format('entry %%s was booked for no answer', e.id) as offender
+    select format('expense %%s was booked for no answer', e.id) as offender
     from expense.expenses as e
     where e.source_ref like 'scheduler:%%' and not exists (
         select
@@ -294,9 +295,9 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: reversals_cancel_their_entry
--- A reversed entry and its reversal add up to zero.
-select format('entry %%s does not take back the whole of %%s', e.id, b.id) as offender
+-- name: reversals_cancel_their_expense
+-- A reversed expense and its reversal add up to zero.
+select format('expense %%s does not reverse %%s completely', e.id, b.id) as offender
 from expense.expenses as e
 join expense.expenses as b on b.id = e.reverses
 where e.amount + b.amount <> 0 or (e.user_id, e.currency) is distinct from (b.user_id, b.currency)
@@ -319,10 +320,10 @@ limit %(limit)s;
 -- A reminder is sent to the user of its schedule, and refers to a run that exists or existed.
 select offender
 from (
-    select format('message %%s about run %%s is for %%s, and the schedule is of %%s', o.id, o.payload ->> 'run',
+    select format('message %%s about run %%s is for %%s, and the schedule is of %%s', o.id, o.payload ->> 'job_run_id',
         o.recipient, u.uid) as offender
     from duly.outbox as o
-    join scheduler.job_run_keys as k on k.job_run_id = (o.payload ->> 'run')::bigint
+    join scheduler.job_run_keys as k on k.job_run_id = (o.payload ->> 'job_run_id')::bigint
     join scheduler.jobs as j on j.id = k.job_id
     join "user".users as u on u.id = j.user_id
     where o.kind = 'reminder.due' and o.recipient <> u.uid

@@ -32,7 +32,7 @@ where t.job_id = any (array(select job_id from due))
 returning t.*;
 
 -- name: find_due
--- What a claim would take next, except these keys, without locking: used when a row cannot be claimed.
+-- What a claim would return next, except these keys, without locking: used when a row cannot be claimed.
 select job_id as key
 from scheduler.job_plans
 where state = 'waiting' and plan_at <= duly.now() and not (job_id = any (%(excluded_keys)s::bigint[]))
@@ -60,7 +60,7 @@ returning t.*;
 
 -- name: quarantine
 -- An expired row that was started too often is set aside and not started again. It has no settled_by: its last owner,
--- should it come back, must not take this for its own success.
+-- should it come back, must not mistake this for its own success.
 with poison as (
     select job_id
     from scheduler.job_plans
@@ -212,7 +212,7 @@ cross join lateral (
 -- name: release
 -- Rows are released unfinished: the start is not counted, and the lease expires this instant, so that the sweep or the
 -- next claim of expired rows brings them to another worker. An expired lease is left alone, so that a release repeated
--- after its answer was lost takes back one start only.
+-- after its answer was lost subtracts one start only.
 with given as (
     select g.key, g.owner from unnest(%(keys)s::bigint[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from duly.apps.scheduler.reasons import ClosingReason
@@ -123,12 +124,8 @@ class NewSchedule:
     def digest(self) -> bytes:
         """The digest of the request, to detect another request under the same idempotency key."""
         first_run_at = self.first_run_at.astimezone(UTC).isoformat()
-        return digest({**asdict(self), "first_run_at": first_run_at} | expense_to_json(self))
-
-
-def expense_to_json(new: NewSchedule) -> dict[str, Any]:
-    """Return the expense template as JSON values; nothing without a template."""
-    return {"expense": {**asdict(new.expense), "amount": str(new.expense.amount)}} if new.expense else {}
+        expense = {**asdict(self.expense), "amount": str(self.expense.amount)} if self.expense else None
+        return digest({**asdict(self), "first_run_at": first_run_at, "expense": expense})
 
 
 @dataclass(frozen=True)
@@ -196,7 +193,7 @@ class Run:
 
 @dataclass(frozen=True)
 class DueRun:
-    """A run whose reminder is due, with everything that the reminder says."""
+    """A run whose reminder is due, with everything that the reminder contains."""
 
     id: int
     schedule_id: int
@@ -300,16 +297,6 @@ def check_text(field_name: str, text: object, max_length: int) -> None:
         raise InvalidArgument(f"{field_name}: must be a text of 1 to {max_length} characters, without NUL")
 
 
-def check_name(field_name: str, text: object) -> None:
-    """Raise InvalidArgument unless the value is None or a short text."""
-    check_text(field_name, text, MAX_NAME_LENGTH)
-
-
-def check_note(field_name: str, text: object) -> None:
-    """Raise InvalidArgument unless the value is None or a text of the length of a note."""
-    check_text(field_name, text, MAX_NOTE_LENGTH)
-
-
 def to_amount(field_name: str, amount: object) -> Decimal:
     """Return an amount, not negative and with at most six decimal places; InvalidArgument otherwise."""
     try:
@@ -354,9 +341,9 @@ PAYLOAD_FIELDS: Mapping[Action, Mapping[str, Any]] = {
     Action.COMPLETE: {
         "amount": to_amount,
         "currency": check_currency,
-        "category": check_name,
-        "merchant": check_name,
-        "note": check_note,
+        "category": partial(check_text, max_length=MAX_NAME_LENGTH),
+        "merchant": partial(check_text, max_length=MAX_NAME_LENGTH),
+        "note": partial(check_text, max_length=MAX_NOTE_LENGTH),
     },
     Action.SKIP: {},
     Action.SNOOZE: {"minutes": check_minutes},

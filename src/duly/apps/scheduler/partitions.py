@@ -100,7 +100,7 @@ async def create_month(pool: Pool, month: Month) -> int:
     """Create a month, and those between it and the existing ones; return how many. Conflict when one was dropped."""
     async with lock_errors_as_unavailable(), pool.transaction() as connection:
         try:
-            return await make_months(connection, month.first_at.date())
+            return await create_months(connection, month.first_at.date())
         except InvalidParameterValue as error:
             raise Conflict(f"{month} cannot be created: {error.diag.message_primary}") from None
 
@@ -165,9 +165,9 @@ async def find_month(connection: Connection, month: Month) -> Row:
     )
 
 
-async def make_months(connection: Connection, day: date) -> int:
+async def create_months(connection: Connection, day: date) -> int:
     """Create the month of a day and those between it and the existing ones; return how many."""
-    return await get_value(connection, SQL.make_months, day=day)
+    return await get_value(connection, SQL.create_months, day=day)
 
 
 async def create_partitions_ahead(connection: Connection, ahead: int) -> int:

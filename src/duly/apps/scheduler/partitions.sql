@@ -31,9 +31,9 @@ select
 from scheduler.list_partitions() as p
 where isfinite(p.first_at) and isfinite(p.end_at);
 
--- name: make_months
+-- name: create_months
 -- Create the month of a day and those between it and the existing ones, with the runs of an edge that lie in them.
-select scheduler.make_months(%(day)s::date);
+select scheduler.create_months(%(day)s::date);
 
 -- name: create_partitions_ahead
 -- Create the partitions of this month and of a number of coming months.

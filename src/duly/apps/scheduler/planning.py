@@ -37,7 +37,7 @@ class PlanningInput:
     advance_minutes: int
     planned_until: datetime | None  # every firing up to this instant has its run, or lies in a missed range
     paused_at: datetime | None  # for the last time
-    resumed_at: datetime | None  # for the last time: earlier firings were missed; `skip_before` in the table
+    resumed_at: datetime | None  # for the last time: earlier firings were missed; `resumed_at` in the table
     now: datetime
     pending_runs: int = 0
 

@@ -4,14 +4,15 @@
 -- Schedules -----------------------------------------------------------------------------------------------------------
 
 -- name: create_schedule
--- The unique request_key, the idempotency key, decides who created it; no row returned means that it existed.
+-- The unique idempotency_key decides who created it; no row returned means that it existed.
 insert into scheduler.jobs
-    (user_id, name, description, rule, first_run_at, advance_minutes, channel, catch_up, request_key, request_digest)
+    (user_id, name, description, rule, first_run_at, advance_minutes, channel, catch_up, idempotency_key,
+    request_digest)
 values (
     %(user_id)s, %(name)s, %(description)s, %(rule)s, %(first_run_at)s, %(advance_minutes)s, %(channel)s, %(catch_up)s,
     %(idempotency_key)s, %(digest)s
 )
-on conflict (user_id, request_key) do nothing
+on conflict (user_id, idempotency_key) do nothing
 returning id;
 
 -- name: put_expense_template
@@ -30,9 +31,9 @@ delete from scheduler.expense_templates as t
 using scheduler.jobs as j
 where t.job_id = %(schedule_id)s and j.id = t.job_id and (%(user_id)s::bigint is null or j.user_id = %(user_id)s);
 
--- name: find_by_request
+-- name: find_by_idempotency_key
 -- The schedule that a request created, with the digest of that request.
-select id, request_digest from scheduler.jobs where user_id = %(user_id)s and request_key = %(idempotency_key)s;
+select id, request_digest from scheduler.jobs where user_id = %(user_id)s and idempotency_key = %(idempotency_key)s;
 
 -- name: change_schedule
 -- A null parameter leaves its column unchanged; triggers update the runs.
@@ -114,7 +115,7 @@ where k.job_id = %(schedule_id)s and (%(user_id)s::bigint is null or j.user_id =
 -- Runs ----------------------------------------------------------------------------------------------------------------
 
 -- name: find_run
--- One run of this user; job_run_keys tells in which monthly partition it is.
+-- One run of this user; job_run_keys has the monthly partition it is in.
 select r.id, r.job_id as schedule_id, j.name, r.period_key, r.scheduled_at, r.status, r.remind_at, r.sent_at, r.reason,
     r.created_at, r.updated_at
 from scheduler.job_run_keys as k
@@ -162,7 +163,7 @@ select is_new, receipt from scheduler.answer(%(user_id)s, %(run_id)s, %(action)s
 
 -- name: list_receipts
 -- The answers to a run, in order; of more than the limit the latest, so that the final answer is among them.
-select scheduler.receipt_of(latest.id) as receipt
+select scheduler.build_receipt(latest.id) as receipt
 from (
     select c.id
     from scheduler.confirmations as c
@@ -176,7 +177,7 @@ order by latest.id;
 
 -- name: reverse_expense
 -- Reverse a booked expense by a second one; the run stays confirmed.
-select is_new, entry as expense_id from scheduler.undo(%(user_id)s, %(run_id)s, make_interval(secs => %(seconds)s));
+select is_new, expense_id from scheduler.reverse_expense(%(user_id)s, %(run_id)s, make_interval(secs => %(seconds)s));
 
 -- name: list_expenses
 -- A page of this user's expenses after a cursor, in the order of their ids.
@@ -198,7 +199,7 @@ where id = %(expense_id)s and (%(user_id)s::bigint is null or user_id = %(user_i
 -- name: find_planning_inputs
 -- The inputs for planning these schedules.
 select j.id as schedule_id, j.rule, u.zone, j.first_run_at as not_before, j.advance_minutes, p.planned_until,
-    p.paused_at, p.skip_before as resumed_at, duly.now() as now,
+    p.paused_at, p.resumed_at, duly.now() as now,
     (
         select count(*)
         from (
@@ -267,7 +268,7 @@ limit %(limit)s;
 
 -- name: cancel_archived_runs
 -- Cancel the next batch of open runs of an archived schedule.
-select scheduler.finish_archived();
+select scheduler.cancel_archived_runs();
 
 -- name: close_missed_runs
 -- The status of a missed run is `skipped`, as after that answer; its reason, a code, precedes the note it may have.
@@ -284,14 +285,14 @@ select
     r.id, r.job_id as schedule_id, r.scheduled_at, r.remind_at, r.period_key, j.name, j.description, j.channel, u.uid,
     u.zone, u.language,
     "user".after_quiet(duly.now(), u.zone, u.quiet_from, u.quiet_until) as send_at,
-    r.skipped as missed_reason,
+    r.missed_reason,
     (
         select jsonb_build_object('amount', trim_scale(t.amount)::text, 'currency', t.currency)
         from scheduler.expense_templates as t
         where t.job_id = r.job_id
     ) as expense
 from (
-    select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.skipped
+    select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.missed_reason
     from scheduler.due_runs as d
     order by d.remind_at, d.id
     limit %(limit)s
@@ -304,20 +305,19 @@ order by r.remind_at, r.id;
 -- name: supersede_reminders
 -- These schedules send a reminder now. When the message of an earlier run still waits for a channel that is not
 -- configured, and a later run is due, fail that message and close its run as missed. The sender (outbox/sender.py)
--- stored the reason for waiting in last_error; the schedule may have another channel by now. r.reminder_id is a
--- message's id.
+-- stored the reason for waiting in last_error; the schedule may have another channel by now.
 with superseded as (
     select o.id as message, r.id, r.scheduled_at
     from unnest((select %(schedules)s::bigint[]), (select %(channels)s::text[]), (select %(recipients)s::text[]))
         as g (job_id, channel, recipient)
     join duly.outbox as o
         on o.channel in (g.channel, 'telegram') and o.recipient = g.recipient and o.status = 'pending'
-        and o.kind = 'reminder.due' and o.payload -> 'job' = to_jsonb(g.job_id)
+        and o.kind = 'reminder.due' and o.payload -> 'job_id' = to_jsonb(g.job_id)
         and starts_with(o.last_error, %(waiting)s || ': ')
-    join scheduler.job_run_keys as k on k.job_run_id = (o.payload ->> 'run')::bigint
+    join scheduler.job_run_keys as k on k.job_run_id = (o.payload ->> 'job_run_id')::bigint
     join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
     join scheduler.jobs as j on j.id = g.job_id and j.catch_up <> 'all'
-    where r.status = 'pending' and r.reminder_id = o.id and exists (
+    where r.status = 'pending' and r.message_id = o.id and exists (
         select
         from scheduler.job_runs as later
         where later.job_id = g.job_id and later.scheduled_at > r.scheduled_at and later.scheduled_at <= duly.now()
@@ -337,7 +337,7 @@ where r.id = s.id and r.scheduled_at = s.scheduled_at;
 -- name: queue_reminders
 -- Insert the messages and mark their runs in one statement: one message for each time that a run is due. When a message
 -- is sent, the trigger outbox_note_sent finds its run in the payload, writes scheduler.reminders and makes the run
--- `sent`; reminder_id is the id of the latest message.
+-- `sent`.
 with given as (
     select g.run, g.scheduled_at, g.channel, g.recipient, g.payload, g.key, g.due_at, gen_random_uuid() as message
     from unnest(
@@ -352,7 +352,7 @@ queued as (
     from given as g
     order by g.due_at, g.run
 )
-update scheduler.job_runs as r set remind_at = null, reminder_id = g.message
+update scheduler.job_runs as r set remind_at = null, message_id = g.message
 from given as g
 where r.id = g.run and r.scheduled_at = g.scheduled_at;
 

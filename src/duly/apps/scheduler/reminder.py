@@ -1,7 +1,7 @@
 """The message that reminds a person of a run: in their language and time zone, with a button for each answer.
 
 Others read the payload: channels show `text` and `buttons`, `outbox/answer_links.py` turns `buttons` into links, and
-the trigger outbox_note_sent on `duly.outbox` finds the run of a sent message of the kind `reminder.due` by `run`.
+the trigger outbox_note_sent on `duly.outbox` finds the run of a sent message by `job_run_id`.
 """
 
 from typing import Any
@@ -17,9 +17,9 @@ CHOICES = (("complete", None), ("skip", None), ("snooze", 60), ("snooze", 1440),
 def reminder_payload(run: DueRun) -> dict[str, Any]:
     """Return the message about a run, as the outbox stores it."""
     return {
-        "run": run.id,
-        "job": run.schedule_id,
-        "period": run.period_key,
+        "job_run_id": run.id,
+        "job_id": run.schedule_id,
+        "period_key": run.period_key,
         "scheduled_at": run.scheduled_at.isoformat(),
         "text": reminder_text(run),
         "buttons": reminder_buttons(run),

@@ -80,9 +80,9 @@ async def drop_expense_template(connection: Connection, user_id: UserScope, sche
     await execute(connection, SQL.drop_expense_template, user_id=user_id, schedule_id=schedule_id)
 
 
-async def find_by_request(connection: Connection, user_id: int, idempotency_key: str) -> Row | None:
+async def find_by_idempotency_key(connection: Connection, user_id: int, idempotency_key: str) -> Row | None:
     """Return the `id` and `request_digest` of the schedule that a request created."""
-    return await find_row(connection, SQL.find_by_request, user_id=user_id, idempotency_key=idempotency_key)
+    return await find_row(connection, SQL.find_by_idempotency_key, user_id=user_id, idempotency_key=idempotency_key)
 
 
 async def change_schedule(

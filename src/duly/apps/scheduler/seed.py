@@ -33,5 +33,5 @@ async def seed(pool: Pool, user_id: int, now: datetime) -> Creation[Schedule]:
 async def find_sample(pool: Pool, user_id: int) -> Schedule | None:
     """Return the sample schedule, if it exists."""
     async with pool.transaction() as connection:
-        row = await repository.find_by_request(connection, user_id, SAMPLE_KEY)
+        row = await repository.find_by_idempotency_key(connection, user_id, SAMPLE_KEY)
         return await repository.find_schedule(connection, user_id, row["id"]) if row else None

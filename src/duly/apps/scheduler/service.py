@@ -43,7 +43,7 @@ from duly.lease import timeline
 from duly.outcomes import Created, Creation, Existing
 from duly.paging import Page, build_page, checked_limit, decode_cursor
 
-DEFAULT_UNDO_SECONDS = 600.0
+DEFAULT_REVERSAL_SECONDS = 600.0
 
 
 # Schedules ------------------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ async def add_schedule(
 
     async def find() -> tuple[int, bool] | None:
         assert idempotency_key is not None, "a request without a key has no conflict"
-        row = await repository.find_by_request(connection, user_id, idempotency_key)
+        row = await repository.find_by_idempotency_key(connection, user_id, idempotency_key)
         if row is None:
             return None
         first_run_at = (
@@ -245,7 +245,7 @@ async def answer_run(pool: Pool, user_id: UserScope, run_id: int, answer: Answer
 
 
 async def reverse_expense(
-    pool: Pool, user_id: UserScope, run_id: int, within_seconds: float = DEFAULT_UNDO_SECONDS
+    pool: Pool, user_id: UserScope, run_id: int, within_seconds: float = DEFAULT_REVERSAL_SECONDS
 ) -> Creation[Expense]:
     """Reverse the expense of a run by a second one; the run stays confirmed."""
     with translate_errors():

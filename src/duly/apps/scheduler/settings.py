@@ -19,9 +19,9 @@ class SchedulerSettings(EngineSettings):
         default=3600,
         description="How long before its reminder is due a run is created.",
     )
-    scheduler_undo_seconds: Seconds = setting(
+    scheduler_reversal_seconds: Seconds = setting(
         Section.SCHEDULER,
-        "DULY_SCHEDULER_UNDO_SECONDS",
+        "DULY_SCHEDULER_REVERSAL_SECONDS",
         default=600,
-        description="How long after an answer its booking can be undone.",
+        description="How long after an answer its expense can be reversed.",
     )

@@ -45,7 +45,7 @@ class RunSituation:
     message_is_next: bool  # would a sender with one free slot claim it?
     answer: str | None  # the latest one
     answered_at: datetime | None
-    undone_at: datetime | None  # when the expense was reversed
+    reversed_at: datetime | None  # when the expense was reversed
     reminded_at: datetime | None  # the latest time
     is_due: bool  # is its reminder to be written?
     missed_reason: str | None  # why it will be closed as missed instead

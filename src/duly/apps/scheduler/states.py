@@ -9,7 +9,7 @@
          +-------+---------+---> confirmed, skipped, cancelled
 
 A worker creates the runs of a schedule ahead of their time while it holds the lease on the schedule's plan. Changing a
-schedule takes that lease away, so that runs of a former rule are never written.
+schedule ends that lease, so that runs of a former rule are never written.
 """
 
 from duly.db.queries import load_queries
@@ -25,7 +25,7 @@ SCHEDULE_MACHINE = StateMachine(
     state="status",
     initial=("active", "paused"),
     edges={"active": ("paused", "archived"), "paused": ("active", "archived")},
-    immutable=("user_id", "created_at", "request_key", "request_digest"),
+    immutable=("user_id", "created_at", "idempotency_key", "request_digest"),
     transition_if="(new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at)",
     detail="jsonb_build_object('rule', rule)",
 )
@@ -42,7 +42,7 @@ RUN_MACHINE = StateMachine(
     },
     immutable=("job_id", "period_key", "scheduled_at", "created_at"),
     detail=(
-        "jsonb_strip_nulls(jsonb_build_object('job', job_id, 'period', period_key, 'remindAt', remind_at,"
+        "jsonb_strip_nulls(jsonb_build_object('job_id', job_id, 'period_key', period_key, 'remind_at', remind_at,"
         " 'reason', reason))"
     ),
     at_insert=("new.sent_at := null;",),

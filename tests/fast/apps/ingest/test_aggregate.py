@@ -20,7 +20,7 @@ BASE: dict[str, Any] = {
 
 
 def times(*pages: dict[str, Any]) -> list[tuple[str, str]]:
-    """When the shifts of these photographs are."""
+    """Return the times of the shifts of these photographs."""
     return [(shift.start, shift.end) for shift in canonicalize(aggregate(pages)).shifts]
 
 

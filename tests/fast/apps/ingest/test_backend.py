@@ -66,19 +66,19 @@ class Site:
         self.owner = psycopg.connect(self.owner_dsn, autocommit=True)
 
     def build(self, backend: Backend) -> None:
-        """The owner makes its tables."""
+        """Create the tables of the backend, as their owner."""
         self.backend = backend
         self.owner.execute(backend.schema_sql(self.schema).encode())
 
     def psql(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the script as its head says."""
+        """Run the script in the way that its header says."""
         program = shutil.which("psql")
         assert program, "these tests need a psql"
         command = [program, self.owner_dsn, "-X", *arguments, "-f", str(SCRIPT)]
         return subprocess.run(command, capture_output=True, text=True, env=plain_environment())
 
     def add_leases(self, *arguments: str) -> list[str]:
-        """The script has run; the grants that it prints, which are the only ones that the worker's login gets."""
+        """Run the script; grant the worker's login what it prints, and nothing else."""
         done = self.psql("-v", f"schema={self.schema}", "-v", f"worker={self.worker}", *arguments)
         assert (done.returncode, done.stderr) == (0, "")
         grants = [line for line in done.stdout.splitlines() if not line.startswith("--")]
@@ -87,14 +87,14 @@ class Site:
         return grants
 
     def revoke(self, grants: Sequence[str]) -> None:
-        """Take grants back."""
+        """Revoke grants."""
         for grant in grants:
             privileges, _, rest = grant.partition(" on ")
             target, _, login = rest.rpartition(" to ")
             self.owner.execute(f"revoke {privileges.removeprefix('grant ')} on {target} from {login}".encode())
 
     def wait(self, user: int = 42) -> UUID:
-        """A session that waits for a worker, made as the backend makes it."""
+        """Create a session that waits for a worker, as the backend does."""
         key = self.one(f"insert into HOME.capture_session {self.backend.waiting} returning id", user)
         assert isinstance(key, UUID)
         return key
@@ -121,18 +121,18 @@ class Site:
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
 
     def capture(self, day: object = A) -> UUID:
-        """A session that was worked on."""
+        """Create a session and process it."""
         key = self.wait()
         done = self.main(day)
         assert done.returncode == 0, done.stdout + done.stderr
         return key
 
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """What a statement answers, the schema filled in."""
+        """Return the rows of a statement, with the schema filled in."""
         return self.owner.execute(statement.replace("HOME", self.schema).encode(), values).fetchall()
 
     def one(self, statement: str, *values: object) -> Any:
-        """The one value that it answers."""
+        """Return the one value of a statement."""
         ((value,),) = self.rows(statement, *values)
         return value
 
@@ -266,7 +266,7 @@ async def test_a_worker_that_lost_its_session_writes_nothing(backend: Site) -> N
 
 @for_each_backend
 async def test_claim_uses_its_index(backend: Site) -> None:
-    """However many sessions there are, and whatever is ready is called."""
+    """With any number of sessions, and any name of the ready state."""
     with backend.owner.cursor() as cursor:
         insert = f"insert into {backend.schema}.capture_session {backend.backend.waiting}"
         cursor.executemany(insert.encode(), [[user] for user in range(5000)])
@@ -280,7 +280,7 @@ async def test_claim_uses_its_index(backend: Site) -> None:
 
 
 def test_supabase_files_apply_beside_the_backend(owners: Site, server: str, worker_id: str) -> None:
-    """With a guest whom they shut out of our schemas; the backend's are not ours to shut."""
+    """Public roles lose access to our schemas, and keep that to the backend's."""
     with supabase_turn(server):
         owners.owner.execute("create role anon")
         try:
@@ -331,14 +331,14 @@ async def test_photographs_of_several_days_fail_where_a_backend_creates_sessions
     assert backend.rows("select state::text, error from HOME.capture_session") == [
         (
             "failed",
-            "schedule_date: the photographs show several days, 2026-09-07 and 2026-09-08; a session here takes one "
+            "schedule_date: the photographs show several days, 2026-09-07 and 2026-09-08; a session here accepts one "
             "day, so send each day by itself",
         )
     ]
 
 
 async def do_everything(site: Site) -> None:
-    """All that an endless worker does: a day that is new, one that changed, one that fails, one that is handed back."""
+    """All that an endless worker does: a new day, a changed one, one that fails, one that is released."""
     work, identity = work_of(site, due="closed_at", idle_seconds=0), WorkerIdentity("worker-1", ["ingest"], {})
     work.recorder.support = TableSupport(has_contract_event_key=True)
     async with await connect(site.worker_dsn) as connection, connection.transaction(force_rollback=True):
@@ -399,7 +399,7 @@ OWNERS_KEY = "select count(*) from pg_indexes where indexname in ('UX_schedule_e
 
 
 async def days_in_turn(site: Site, *days: object) -> None:
-    """A session for each of these days, one after another, by a worker in this process."""
+    """Capture each of these days, one after another, by a worker in this process."""
     work = work_of(site)
     async with await connect(site.worker_dsn) as connection:
         await work.prepare(connection)

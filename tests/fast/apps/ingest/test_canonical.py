@@ -1,4 +1,4 @@
-"""One canonical form: whatever is written differently and means the same is the same."""
+"""One canonical form: entries that mean the same have the same form."""
 
 from typing import Any
 

@@ -39,9 +39,9 @@ def starts(payload: Any) -> list[str]:
 )
 def test_entries_that_start_outside_the_coverage_are_kept(covers: Coverage | None, kept: list[str]) -> None:
     known = canonicalize(day(MORNING, NOON, EVENING)).payload
-    seen, unseen = keep_uncovered_entries(known, canonicalize(day(NOON)), covers)
+    seen, uncovered = keep_uncovered_entries(known, canonicalize(day(NOON)), covers)
     assert starts(seen.payload) == sorted(["12:00", *kept])
-    assert unseen == len(kept)
+    assert uncovered == len(kept)
     assert seen == canonicalize(seen.payload)
 
 
@@ -55,14 +55,15 @@ async def test_capture_of_the_morning_never_removes_the_evening(captures: Captur
     moved = {**MORNING, "start": "07:30"}
     result = await capture_part(captures, day(moved), (MinuteRange(0, 720),))
     assert (
-        result | {"outcome": "changed", "input": "ocr", "version": 2, "events": 2, "unseen": 1, "images": 1} == result
+        result | {"outcome": "changed", "input": "ocr", "version": 2, "events": 2, "uncovered": 1, "images": 1}
+        == result
     )
     statement = "select event_type from schedule_ingest.schedule_event where seq > 3 order by seq"
     assert captures.values(statement) == ["shift_time_changed", "shift_removed"]
     result = await capture_part(captures, day(moved), (MinuteRange(450, 450),))
-    assert result | {"outcome": "unchanged", "version": 2, "events": 0, "unseen": 1} == result
+    assert result | {"outcome": "unchanged", "version": 2, "events": 0, "uncovered": 1} == result
     result = await capture_part(captures, day(moved), (MinuteRange(0, 1440),))
-    assert result | {"outcome": "changed", "version": 3, "events": 1, "unseen": 0} == result
+    assert result | {"outcome": "changed", "version": 3, "events": 1, "uncovered": 0} == result
     rebuilt, known = captures.rebuilt()
     assert rebuilt == known
     assert [shift.start for shift in known] == ["07:30"]

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 (times are written with a dash, and Chinese has its own commas)
-"""What changed between two states of a day; and whatever changed, replaying it rebuilds the day."""
+"""The changes between two states of a day; replaying them rebuilds the day."""
 
 from typing import Any
 from uuid import UUID
@@ -38,7 +38,7 @@ def shifts(*entries: dict[str, Any]) -> tuple[Shift, ...]:
 
 
 def types(old: tuple[Shift, ...], new: tuple[Shift, ...]) -> list[str]:
-    """What kinds of events lead from one to the other."""
+    """Return the types of the events from one state to the other."""
     return [change.type.value for change in diff(old, new)]
 
 

@@ -102,14 +102,14 @@ async def test_session_without_a_live_worker_is_explained(captures: CaptureActio
     (key,) = await captures.create(DAY)
     found = await explain_session(pool, key)
     assert found.reason is SessionReason.NO_WORKER
-    assert found.sentence.endswith("no worker is alive that takes sessions; start one: duly worker --only ingest.")
+    assert found.sentence.endswith("no worker is alive that claims sessions; start one: duly worker --only ingest.")
 
 
 async def test_due_session_is_explained(captures: CaptureActions, pool: Pool) -> None:
     (key,) = await captures.create(DAY)
     await register_worker(captures)
     found = await explain_session(pool, key)
-    assert (found.reason, found.sentence.endswith("; a worker takes it any moment.")) == (SessionReason.DUE, True)
+    assert (found.reason, found.sentence.endswith("; a worker is about to claim it.")) == (SessionReason.DUE, True)
     captures.advance_clock(40)  # without a heartbeat
     assert (await explain_session(pool, key)).reason is SessionReason.NO_WORKER
 
@@ -139,7 +139,7 @@ async def test_session_with_a_valid_or_expired_lease_is_explained(captures: Capt
     await register_worker(captures)
     found = await explain_session(pool, key)
     assert found.reason is SessionReason.EXPIRED
-    assert found.sentence.endswith(": 1 live worker will take it over at the next sweep.")
+    assert found.sentence.endswith(": 1 live worker will claim it again at the next sweep.")
 
 
 async def test_sessions_of_a_dead_worker_occupy_no_slot_of_a_live_one(captures: CaptureActions, pool: Pool) -> None:
@@ -226,7 +226,7 @@ async def test_a_session_that_was_started_too_often_fails_at_the_next_sweep(
     captures.advance_clock(LEASE + 1)
     await register_worker(captures)
     found = await explain(pool, None, key, SessionSettings(max_starts=1))
-    assert (found.reason, found.sentence.endswith("the next sweep lets it fail.")) == (SessionReason.EXPIRED, True)
+    assert (found.reason, found.sentence.endswith("the next sweep fails it.")) == (SessionReason.EXPIRED, True)
 
 
 async def test_done_session_is_explained(captures: CaptureActions, pool: Pool) -> None:
@@ -238,7 +238,7 @@ async def test_done_session_is_explained(captures: CaptureActions, pool: Pool) -
         await captures.finish(await captures.claim())
         found = await explain_session(pool, key)
         assert (found.reason, found.status) == (SessionReason.DONE, "done")
-        assert found.sentence == f"It is done: {outcome_text} the data that came with it."
+        assert found.sentence == f"It is done: {outcome_text} the data given with it."
 
 
 async def test_failed_session_is_explained(captures: CaptureActions, pool: Pool) -> None:
@@ -264,11 +264,11 @@ def test_a_result_of_another_program_is_formatted_as_far_as_it_is_known() -> Non
 
 
 def test_uncovered_shifts_are_mentioned() -> None:
-    result = {"schedule_date": "2026-02-10", "input": "ocr", "version": 2, "unseen": 1}
+    result = {"schedule_date": "2026-02-10", "input": "ocr", "version": 2, "uncovered": 1}
     assert format_result(result).endswith(
         "version 2, according to its photographs; 1 shift that they do not cover left unchanged"
     )
-    assert "from its photographs; 2 shifts" in format_result({**result, "outcome": "changed", "unseen": 2})
+    assert "from its photographs; 2 shifts" in format_result({**result, "outcome": "changed", "uncovered": 2})
 
 
 def test_every_reason_has_a_cause() -> None:

@@ -200,7 +200,7 @@ def test_session_with_dependent_rows_cannot_be_deleted(captures: CaptureActions,
 def test_no_image_can_be_added_to_a_closed_or_claimed_session(how: str, captures: CaptureActions, seen: UUID) -> None:
     captures.admin.execute(f"update schedule_ingest.capture_session set {how} where id = %s".encode(), [seen])
     error = error_from(captures, IMAGE.format("2", "'late'"), seen)
-    assert (error.sqlstate, "takes no more images" in str(error)) == (ILLEGAL_TRANSITION, True)
+    assert (error.sqlstate, "accepts no more images" in str(error)) == (ILLEGAL_TRANSITION, True)
 
 
 async def test_closing_a_session_waits_for_an_image_in_flight(
@@ -237,7 +237,7 @@ async def claimed_session(captures: CaptureActions, user: int = ANNA) -> UUID:
 
 
 def pointer(captures: CaptureActions) -> list[int]:
-    """Where the days point."""
+    """Return the current versions of the days."""
     return captures.values("select current_version from schedule_ingest.day_schedule")
 
 
@@ -287,7 +287,7 @@ async def test_version_requires_a_processing_session_of_the_same_user(state: str
         )
     statement = VERSION.replace("select user_id", "select 7") if state == "another's" else VERSION
     error = error_from(captures, statement, 1, key)
-    assert (error.sqlstate, "no version can come of it" in str(error)) == (ILLEGAL_TRANSITION, True)
+    assert (error.sqlstate, "it cannot write a version" in str(error)) == (ILLEGAL_TRANSITION, True)
     assert pointer(captures) == []
 
 
@@ -346,7 +346,10 @@ def test_current_version_is_moved_only_by_inserting_a_version(
     if role:
         captures.admin.execute(f"set role {role}".encode())
     error = error_from(captures, statement)
-    assert (error.sqlstate, "a pointer that no version moves refused" in str(error)) == (ILLEGAL_TRANSITION, True)
+    assert (error.sqlstate, "current_version changes only with a new version" in str(error)) == (
+        ILLEGAL_TRANSITION,
+        True,
+    )
 
 
 def test_trigger_can_move_the_current_version_only_to_the_next_one(captures: CaptureActions, seen: UUID) -> None:
@@ -356,7 +359,9 @@ def test_trigger_can_move_the_current_version_only_to_the_next_one(captures: Cap
         "create trigger meddle after insert on schedule_ingest.capture_image"
         " for each row execute function schedule_ingest.meddle()"
     )
-    assert "a step that is not to the next version refused" in str(error_from(captures, IMAGE.format("2", "'x'"), seen))
+    assert "current_version changes only to the next version" in str(
+        error_from(captures, IMAGE.format("2", "'x'"), seen)
+    )
 
 
 # Snapshots and events -------------------------------------------------------------------------------------------------
@@ -365,7 +370,7 @@ def test_trigger_can_move_the_current_version_only_to_the_next_one(captures: Cap
 @pytest.mark.usefixtures("seen")
 def test_snapshot_is_written_once_per_session(captures: CaptureActions) -> None:
     error = error_from(captures, "update schedule_ingest.day_snapshot set updated_at = duly.clock()")
-    assert (error.sqlstate, "a second snapshot of one session" in str(error)) == (ILLEGAL_TRANSITION, True)
+    assert (error.sqlstate, "a session writes one snapshot of a day" in str(error)) == (ILLEGAL_TRANSITION, True)
 
 
 @pytest.mark.breaks_invariants

@@ -48,7 +48,7 @@ def page(
 
 
 class Photographs:
-    """Shows what a test says."""
+    """Returns the pages of a test."""
 
     input = Input.PHOTOGRAPHS
     has_limits = True
@@ -61,7 +61,7 @@ class Photographs:
         return self.pages
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing."""
 
 
 async def see(*pages: DayPage) -> CaptureReading:
@@ -186,7 +186,7 @@ async def test_the_session_keeps_its_first_day_and_each_other_day_becomes_a_sess
         (other, ANNA, "pending", TUESDAY, True, True),
     ]
     result = captures.one("select result from schedule_ingest.capture_session where id = %s", lease.key)
-    assert (result["schedule_date"], result["version"], result["unseen"]) == (MONDAY, 1, 0)
+    assert (result["schedule_date"], result["version"], result["uncovered"]) == (MONDAY, 1, 0)
     assert (result["further_days"], result["empty_days"]) == (further(lease.key, TUESDAY), [WEDNESDAY])
     captures.verify()
     leases = await captures.claim(limit=10)  # by any worker, as data

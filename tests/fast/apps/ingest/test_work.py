@@ -1,4 +1,4 @@
-"""What a session leaves behind: everything in one transaction, or nothing."""
+"""What a session writes: everything in one transaction, or nothing."""
 
 import json
 from pathlib import Path
@@ -333,7 +333,7 @@ async def test_notification_is_in_the_language_of_its_user(captures: CaptureActi
 
 
 async def test_every_change_of_a_day_creates_an_event_in_any_spelling(captures: CaptureActions) -> None:
-    """Random days, each spelled as another camera would: `duly verify` asks the same of what they leave behind."""
+    """Random days, each spelled as another camera would: `duly verify` checks the same in the database afterwards."""
     chance, known = Random(4), list[Seen]()  # noqa: S311 (a day, not a secret)
     for _ in range(25):
         seen = change_day(chance, known)

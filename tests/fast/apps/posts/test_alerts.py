@@ -27,13 +27,13 @@ def alert_messages(posts: PostActions) -> list[tuple[str, str, int]]:
 
 
 async def check_alerts(connection: Connection) -> int:
-    """Look once, as a worker does."""
+    """Check once, as a worker does."""
     async with connection.transaction():
         return await ALERTS.check(connection)
 
 
 def fail_intents(posts: PostActions, failed: int, made: int) -> None:
-    """So many requests ended badly in this minute, and so many well."""
+    """Count these failed and successful requests in this minute."""
     posts.admin.execute(
         "insert into posts.intent_minutes (minute, outcome, intents)"
         " select date_trunc('minute', duly.clock(), 'UTC'), o, n"
@@ -116,7 +116,7 @@ async def test_concurrent_workers_skip_objectives_that_another_one_checks(
 async def test_two_workers_that_find_the_same_breach_write_one_message(
     posts: PostActions, worker: Connection, other: Connection
 ) -> None:
-    """Even if both looked at the same time: the number of the breach is the message's key."""
+    """Even if both checked at the same time: the number of the breach is the message's key."""
     fail_intents(posts, 10, 90)
     found = await measure_objectives(worker)
     async with worker.transaction():
@@ -166,7 +166,7 @@ async def test_late_and_stuck_posts_are_reported(posts: PostActions, worker: Con
 
 
 async def test_racing_workers_report_each_breach_once(posts: PostActions, dsn: str) -> None:
-    """Breach, an hour, recovery and breach again, with two workers that look as often as they can."""
+    """Breach, an hour, recovery and breach again, with two workers that check as often as they can."""
     fail_intents(posts, 10, 90)
     one, another = (PostWork(Reader(), TUNING, alerts=ALERTS) for _ in range(2))
     async with working(dsn, one), working(dsn, another):
@@ -189,7 +189,7 @@ async def test_racing_workers_report_each_breach_once(posts: PostActions, dsn: s
 
 def last_checked_at(posts: PostActions) -> Any:
     """Return when the SLO was last checked."""
-    return posts.one("select min(looked_at) from posts.objectives")
+    return posts.one("select min(checked_at) from posts.objectives")
 
 
 # Settings -------------------------------------------------------------------------------------------------------------

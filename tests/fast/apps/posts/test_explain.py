@@ -1,4 +1,4 @@
-"""Each reason why a post has not appeared, by a situation in which it is the true one."""
+"""Each reason why a post is not released, in a situation where it applies."""
 
 import re
 from collections.abc import AsyncGenerator
@@ -25,14 +25,14 @@ async def pool(posts: PostActions) -> AsyncGenerator[Pool, None]:
 
 
 async def register_worker(posts: PostActions, slots: int = 2, name: str = "night") -> WorkerIdentity:
-    """A worker that says it is there."""
+    """Register a live worker."""
     identity = WorkerIdentity(name, ["posts"], {"posts": slots})
     await register(posts.worker, identity)
     return identity
 
 
 async def explain_post(pool: Pool, key: UUID) -> Explanation[PostReason]:
-    """The reason, which the sentence fits."""
+    """Return the reason, after checking its sentence."""
     return await explain(pool, ADMIN_VIEWER, key)
 
 

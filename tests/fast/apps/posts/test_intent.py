@@ -1,4 +1,4 @@
-"""One post per author and UTC day, the same request twice, and what leaves."""
+"""One post per author and UTC day, repeated requests, and expiry."""
 
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID, uuid4
@@ -63,7 +63,7 @@ def test_repeated_request_gets_its_first_response_even_after_midnight(posts: Pos
     posts.advance_clock(20)
     assert posts.create_intent(request=request, upload=upload) == (False, first[1])
     posts.advance_clock(DAY)
-    assert posts.create_intent(request=request, upload=upload, is_kept=False) == (False, first[1])
+    assert posts.create_intent(request=request, upload=upload, is_stored=False) == (False, first[1])
     assert (first[0], posts.count("posts.posts")) == (True, 1)
 
 
@@ -77,9 +77,9 @@ def test_request_id_is_unique_per_author_and_refused_for_another_request(posts: 
 
 
 def test_image_must_exist_and_belong_to_the_author(posts: PostActions) -> None:
-    for upload, is_kept in ((posts.upload("bo"), True), (f"temp/{uuid4()}.jpg", True), (posts.upload("anna"), False)):
+    for upload, is_stored in ((posts.upload("bo"), True), (f"temp/{uuid4()}.jpg", True), (posts.upload("anna"), False)):
         with pytest.raises(psycopg.DatabaseError) as refusal:
-            posts.create_intent(upload=upload, is_kept=is_kept)
+            posts.create_intent(upload=upload, is_stored=is_stored)
         assert refusal.value.sqlstate == NO_IMAGE
     assert [posts.count(f"posts.{name}") for name in ("posts", "daily_locks", "idempotency_keys")] == [0, 0, 0]
 
@@ -162,7 +162,7 @@ def test_idempotency_records_are_kept_for_thirty_days(posts: PostActions) -> Non
 def test_upload_expires_after_a_day_with_its_unused_permanent_copy(posts: PostActions, admin: Admin) -> None:
     used, unused = posts.upload("anna"), posts.upload("bo")
     posts.create_intent(upload=used)
-    query = "select name, kept from posts.expire_uploads(100) order by kept"
+    query = "select name, permanent from posts.expire_uploads(100) order by permanent"
     assert admin.execute(query).fetchall() == []
     posts.advance_clock(DAY + 1)
     assert admin.execute(query).fetchall() == [(unused, permanent_name(unused)), (used, None)]
@@ -175,7 +175,7 @@ def test_upload_in_use_by_an_open_transaction_does_not_expire(posts: PostActions
     with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api)) as api:
         api.execute(INTENT, ["anna", uuid4(), digest_of("x"), "x", upload, True])
         assert admin.execute("select * from posts.expire_uploads(100)").fetchall() == []
-    assert admin.execute("select name, kept from posts.expire_uploads(100)").fetchall() == [(upload, None)]
+    assert admin.execute("select name, permanent from posts.expire_uploads(100)").fetchall() == [(upload, None)]
 
 
 @pytest.mark.parametrize("name", ["temp/../secret.jpg", "temp/x.jpg", "posts/anna/1.jpg", f"temp/{UUID(int=1)}.png"])

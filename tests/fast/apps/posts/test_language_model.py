@@ -1,4 +1,4 @@
-"""A model that is asked over HTTP: whatever its server does, there is a reading, and a code for what went wrong."""
+"""A model called over HTTP: whatever its server does, there is a reading, and an error code for each failure."""
 
 import asyncio
 import base64
@@ -26,14 +26,14 @@ SECONDS = 2.0
 
 @pytest.fixture
 def model() -> Generator[ModelServer, None, None]:
-    """Where the model is."""
+    """Run a model server."""
     with ModelServer() as started:
         yield started
 
 
 @pytest.fixture
 async def analyzer(model: ModelServer) -> AsyncGenerator[LanguageModelAnalyzer, None]:
-    """Who asks it."""
+    """Return an analyzer that calls it."""
     asking = LanguageModelAnalyzer("small-model", key="sk-secret", base_url=model.url, seconds=SECONDS)
     yield asking
     await asking.close()

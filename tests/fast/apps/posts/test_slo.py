@@ -22,13 +22,13 @@ PENDING = {"id": "old", "authorId": "bo", "createdAt": "2023-11-01T08:00:00Z", "
 
 
 async def get_lag(connection: Connection) -> Objective:
-    """How the release lag stands now."""
+    """Return the objective of the release lag."""
     async with connection.transaction():
         return next(each for each in await measure_objectives(connection) if each.name == "lag")
 
 
 def run_checks(dsn: str) -> Finding:
-    """What doctor says about posts."""
+    """Return the notes of doctor about posts."""
     with open_connection(dsn) as connection:
         return load_checks()["posts"](CheckContext(connection, settings_for(dsn)))
 

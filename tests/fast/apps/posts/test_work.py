@@ -1,4 +1,4 @@
-"""Posts in a running worker: whatever an analyzer does, a post appears once, in time, and says how it was read."""
+"""Posts in a running worker: whatever an analyzer does, a post is released once, in time, with how it was read."""
 
 import asyncio
 import re
@@ -40,7 +40,7 @@ def objects(tmp_path: Path) -> ObjectStore:
 
 
 async def until_released(posts: PostActions) -> None:
-    """Wait until every post has appeared."""
+    """Wait until every post is released."""
     await posts.until(lambda: set(posts.columns("status")) == {"RELEASED"})
 
 
@@ -66,7 +66,7 @@ def notices(posts: PostActions) -> list[tuple[Any, ...]]:
 
 
 def figure(worker: Worker, name: str) -> float:
-    """What a worker counted of posts."""
+    """Return a worker's metrics of posts."""
     found = re.search(rf'^{name}{{work_type="posts"}} (\S+)$', worker.metrics.render().decode(), re.MULTILINE)
     return float(found[1]) if found else 0.0
 
@@ -143,7 +143,7 @@ class Reader:
 
 
 class Mute(Exception):
-    """An error that cannot say what it is."""
+    """An error that has no text."""
 
     def __str__(self) -> str:
         raise RuntimeError
@@ -194,7 +194,7 @@ class UnsweptPosts(PostWork):
 
 
 def image_of(posts: PostActions, key: UUID) -> str:
-    """Where the image of a post should be."""
+    """Return the object name of a post's image."""
     row = posts.admin.execute("select image_url from posts.posts where id = %s", [key]).fetchone()
     assert row is not None
     return row[0]

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 from duly.apps.scheduler import service
 from duly.apps.scheduler.model import ScheduleStatus
-from duly.errors import AlreadyAnswered, IllegalTransition, InvalidArgument, NotFound, NothingToUndo, RunClosed
+from duly.errors import AlreadyAnswered, IllegalTransition, InvalidArgument, NotFound, NothingToReverse, RunClosed
 from duly.outcomes import Created, Existing
 from tests.support.scheduler.actions import ScheduleActions
 
@@ -106,7 +106,7 @@ async def test_an_answer_to_a_closed_run_is_refused_with_the_reason(schedules: S
     run = await sent_run(schedules)
     (schedule,) = (await service.list_schedules(schedules.api, None)).items
     await service.set_schedule_status(schedules.api, None, schedule.id, ScheduleStatus.ARCHIVED)
-    with pytest.raises(RunClosed, match="cancelled and takes no answer: the schedule was archived"):
+    with pytest.raises(RunClosed, match="cancelled and cannot be answered: the schedule was archived"):
         await schedules.answer(run)
     assert schedules.values("select 1 from scheduler.confirmations") == []
 
@@ -172,26 +172,26 @@ async def test_an_invalid_payload_is_refused_with_the_name_of_the_field(
 # Undo -----------------------------------------------------------------------------------------------------------------
 
 
-async def test_undo_books_a_reversal_and_leaves_the_run_unchanged(schedules: ScheduleActions) -> None:
+async def test_reversal_books_a_second_expense_and_leaves_the_run_unchanged(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     await schedules.answer(run)
-    undone = await service.reverse_expense(schedules.api, schedules.add_user(), run)
+    reversal = await service.reverse_expense(schedules.api, schedules.add_user(), run)
     again = await service.reverse_expense(schedules.api, schedules.add_user(), run)
-    assert isinstance(undone, Created)
-    assert again == Existing(undone.row)
+    assert isinstance(reversal, Created)
+    assert again == Existing(reversal.row)
     assert booked(schedules, "amount, reverses is not null") == [(Decimal("9.99"), False), (Decimal("-9.99"), True)]
     assert schedules.runs("status") == ["confirmed"]
 
 
-async def test_undo_is_limited_in_time(schedules: ScheduleActions) -> None:
+async def test_reversal_is_limited_in_time(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
-    with pytest.raises(NothingToUndo, match="nothing was booked"):
+    with pytest.raises(NothingToReverse, match="nothing was booked"):
         await service.reverse_expense(schedules.api, schedules.add_user(), run)
     await schedules.answer(run)
     with pytest.raises(NotFound):
         await service.reverse_expense(schedules.api, schedules.add_user("bo"), run)
     schedules.advance_clock(minutes=11)
-    with pytest.raises(NothingToUndo, match="can be undone for 00:10:00 and no longer"):
+    with pytest.raises(NothingToReverse, match="its expense can be reversed for 00:10:00 and no longer"):
         await service.reverse_expense(schedules.api, schedules.add_user(), run)
     assert len(booked(schedules)) == 1
 

@@ -184,7 +184,7 @@ async def test_runs_moved_to_their_month_partition_keep_key_and_reminders(schedu
     run = schedules.one(INSERT, schedule.id, "far", far)
     schedules.admin.execute("insert into scheduler.reminders (job_run_id, sent_at) values (%s, now())", [run])
     assert schedules.runs("tableoid::regclass::text") == ["scheduler.job_runs_future"]
-    assert schedules.one("select scheduler.make_months(%s::date)", far)
+    assert schedules.one("select scheduler.create_months(%s::date)", far)
     assert schedules.runs("tableoid::regclass::text") == [f"scheduler.job_runs_{far:%Y_%m}"]
     assert schedules.count("scheduler.job_run_keys") == 1
     assert schedules.count("scheduler.reminders") == 1

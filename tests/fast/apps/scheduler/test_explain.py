@@ -251,7 +251,7 @@ async def test_a_waiting_run_mentions_that_no_worker_is_alive(schedules: Schedul
     assert "no worker" not in (await explain_first(schedules))[1]
 
 
-async def test_a_confirmed_and_undone_run_is_explained_as_undone(schedules: ScheduleActions) -> None:
+async def test_a_confirmed_run_with_a_reversed_expense_is_explained(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     await schedules.create_with_expense(rule="cron: 0 10 * * *", first_run_at=TEN)
     await schedules.run_cycle()
@@ -305,7 +305,7 @@ async def test_message_behind_an_earlier_one_is_explained(schedules: ScheduleAct
     assert sorted(runs.values()) == [RunReason.BEHIND_MESSAGES, RunReason.IN_LINE, RunReason.TO_BE_SENT]
     (first,) = (run for run, reason in runs.items() if reason is RunReason.TO_BE_SENT)
     claimed = await claim_message(schedules)
-    assert schedules.one("select id from scheduler.job_runs where reminder_id = %s", claimed) == first
+    assert schedules.one("select id from scheduler.job_runs where message_id = %s", claimed) == first
 
 
 def test_every_reason_has_a_cause() -> None:

@@ -12,7 +12,7 @@ from duly.apps.scheduler.reasons import ClosingReason, describe_reason
 from duly.apps.scheduler.reminder import CHOICES
 
 LANGUAGES = {"en", "sv", "zh"}
-STORED_BY_SQL = re.compile(r"(?:then|concat_ws\('; ',|cancel_open\([\w.]+,|take_back_runs\(new\.id,) '([A-Z_]+)'")
+STORED_BY_SQL = re.compile(r"(?:then|concat_ws\('; ',|cancel_open_runs\([\w.]+,|withdraw_runs\(new\.id,) '([A-Z_]+)'")
 
 
 def placeholders(text: str) -> set[str]:

@@ -38,9 +38,9 @@ async def test_runs_move_from_an_edge_into_their_month_when_it_is_made(schedules
         schedules.admin.execute(INSERT, [at, at])
     events = schedules.one("select count(*) from duly.transition")
     first = schedules.one("select min(end_at) from scheduler.list_partitions()")
-    assert schedules.one("select scheduler.make_months('2026-01-17')") == (first.year - 2026) * 12 + first.month - 1
-    assert schedules.one("select scheduler.make_months('2026-03-01')") == 0
-    assert schedules.one("select scheduler.make_months('2027-09-01')") > 0
+    assert schedules.one("select scheduler.create_months('2026-01-17')") == (first.year - 2026) * 12 + first.month - 1
+    assert schedules.one("select scheduler.create_months('2026-03-01')") == 0
+    assert schedules.one("select scheduler.create_months('2027-09-01')") > 0
     assert list(places(schedules).values()) == ["past", "2026_01", "2027_09", "future"]
     assert schedules.one("select count(*) from scheduler.job_run_keys") == 4
     assert schedules.one("select count(*) from duly.transition") == events
@@ -53,14 +53,14 @@ async def test_runs_move_from_an_edge_into_their_month_when_it_is_made(schedules
 async def test_a_dropped_month_goes_back_to_the_past_edge_and_is_not_made_again(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:00:00+00:00")
     await schedules.create()
-    schedules.admin.execute("select scheduler.make_months('2025-06-01')")
+    schedules.admin.execute("select scheduler.create_months('2025-06-01')")
     schedules.admin.execute(INSERT, ["kept", "2025-05-01Z"])
     schedules.admin.execute(INSERT, ["gone", "2025-06-01Z"])
     with pytest.raises(InvalidParameterValue, match="2025-07 is not the first month"):
         schedules.admin.execute("select scheduler.drop_month('2025-07-01')")
     assert schedules.one("select scheduler.drop_month('2025-06-01')") == 1
     with pytest.raises(InvalidParameterValue, match="2025-06 was dropped"):
-        schedules.admin.execute("select scheduler.make_months('2025-05-01')")
+        schedules.admin.execute("select scheduler.create_months('2025-05-01')")
     schedules.admin.execute(INSERT, ["new", "2025-06-02Z"])
     assert places(schedules) == {"kept": "past", "new": "past"}
     assert schedules.one("select count(*) from scheduler.job_run_keys") == 3
@@ -117,7 +117,7 @@ def test_partition_bounds_are_utc_in_every_session_time_zone(database: str) -> N
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("set timezone = 'Asia/Shanghai'")
         connection.execute("set datestyle = 'German, DMY'")
-        connection.execute("select scheduler.make_months('2030-05-01')")
+        connection.execute("select scheduler.create_months('2030-05-01')")
         last = connection.execute(
             "select name, first_at at time zone 'UTC', end_at at time zone 'UTC' from scheduler.list_partitions()"
             " where end_at < 'infinity' order by end_at desc limit 1"

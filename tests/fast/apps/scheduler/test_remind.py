@@ -49,7 +49,7 @@ async def test_a_sent_reminder_is_recorded_with_its_run(schedules: ScheduleActio
     schedule = await schedules.create(rule=DAILY, first_run_at=TEN)
     await schedules.plan()
     await schedules.remind()
-    assert schedules.runs("status", "sent_at is null", "remind_at is null", "reminder_id is not null") == [
+    assert schedules.runs("status", "sent_at is null", "remind_at is null", "message_id is not null") == [
         ("pending", True, True, True)
     ]
     schedules.send()
@@ -201,6 +201,30 @@ async def test_snoozed_run_of_a_paused_schedule_sends_its_reminder(schedules: Sc
     schedules.advance_clock(hours=1, seconds=1)
     await schedules.run_cycle()
     assert schedules.runs("status") == ["sent"]
+
+
+async def test_run_fired_by_hand_is_reminded_of_although_its_schedule_is_paused(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T09:30:00+00:00")
+    schedule = await schedules.create(rule=HOURLY)
+    await schedules.plan()
+    await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
+    schedules.set_clock("2026-11-18T12:30:00+00:00")  # long after the firing that the plan has next
+    await service.fire_schedule(schedules.api, schedule.user_id, schedule.id)
+    await schedules.run_cycle()
+    assert schedules.runs("status") == ["sent"]
+    await schedules.answer(schedules.run_id())
+    assert schedules.runs("status") == ["confirmed"]
+
+
+async def test_run_that_was_due_before_a_pause_is_reminded_of_during_it(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T09:30:00+00:00")
+    schedule = await schedules.create(rule=HOURLY)
+    await schedules.plan()
+    schedules.set_clock("2026-11-16T10:05:00+00:00")  # no worker reminds
+    await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
+    schedules.set_clock("2026-11-16T13:30:00+00:00")
+    await schedules.run_cycle()
+    assert schedules.runs("to_char(scheduled_at, 'HH24:MI')", "status") == [("10:00", "sent")]
 
 
 @pytest.mark.parametrize(

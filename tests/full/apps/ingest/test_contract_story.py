@@ -360,7 +360,7 @@ def test_the_fixture_and_the_workers_name_come_from_their_settings(contract_run:
 
 @contextmanager
 def database_of(server: str) -> Generator[str, None, None]:
-    """An empty database, gone afterwards."""
+    """An empty database, dropped afterwards."""
     name = f"duly_test_{uuid4().hex}"
     dsn = create_database(server, name)
     try:

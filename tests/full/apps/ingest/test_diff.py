@@ -1,4 +1,4 @@
-"""What changed between two states of a day; and whatever changed, replaying it rebuilds the day."""
+"""The changes between two states of a day; replaying them rebuilds the day."""
 
 import re
 from itertools import pairwise

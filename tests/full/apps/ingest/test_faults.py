@@ -36,12 +36,12 @@ order by g.nth
 
 @pytest.fixture
 def dsn(admin: Admin) -> str:
-    """Where workers connect, as themselves."""
+    """Return the address where workers connect, in their own role."""
     return make_conninfo(admin.info.dsn, user=Names().worker)
 
 
 def create_sessions(captures: CaptureActions, people: Sequence[int]) -> None:
-    """A complete session of each of these people, which a reader must look at."""
+    """Create a complete session of each of these people, with a photograph."""
     captures.admin.execute(OPEN, [list(people)])
 
 
@@ -275,7 +275,7 @@ def test_a_worker_killed_at_any_crash_point_leaves_no_partial_result(
 
 
 def test_a_worker_resumed_after_its_leases_expired_writes_nothing(captures: CaptureActions, dsn: str) -> None:
-    """Another worker of the same name holds its sessions by then, and finishes them."""
+    """Another worker of the same name has claimed its sessions by then, and finishes them."""
     create_sessions(captures, users(ReadingMode.PAUSE, 10))
     with CaptureWorkerPool(dsn, "slots=20", "heartbeat_seconds=9") as pool:  # so that its settling is refused
         stalled = pool.start("sweep_seconds=5")

@@ -52,7 +52,7 @@ async def test_photographs_become_versions_and_events_although_the_ocr_child_is_
         first = await send(captures, tmp_path, picture("before"))
         done = worker.wait_for_event("session.processed")
         assert (done["session_id"], done["schedule_date"], done["input"]) == (str(first), DAY, "ocr")
-        assert (done["version"], done["events"], done["images"], done["unseen"]) == (1, 3, 1, 0)
+        assert (done["version"], done["events"], done["images"], done["uncovered"]) == (1, 3, 1, 0)
         (child,) = find_children(worker.pid)
         killed = await send(captures, tmp_path, picture("after"))
         worker.wait_for_event("worker.iteration.start", sessions=1)

@@ -1,4 +1,4 @@
-"""What a session leaves behind: everything in one transaction, or nothing."""
+"""What a session writes: everything in one transaction, or nothing."""
 
 from typing import Any
 

@@ -54,7 +54,7 @@ class Story:
         return answer.json()["imagePath"]
 
     def work(self) -> int:
-        """One cycle of the release worker; how many posts it took."""
+        """Run one cycle of the release worker; return how many posts it claimed."""
 
         async def once() -> int:
             work = PostWork(RulesAnalyzer(), Tuning(), objects=self.objects)

@@ -94,7 +94,7 @@ def wait_until(posts: PostActions, condition: Callable[[], bool]) -> None:
 
 
 def are_released(posts: PostActions) -> bool:
-    """Have all posts appeared?"""
+    """Are all posts released?"""
     return set(posts.columns("status")) == {"RELEASED"}
 
 
@@ -235,7 +235,7 @@ def test_posts_settled_by_a_worker_killed_after_its_commit_stay_released(posts: 
 
 
 def test_workers_resumed_after_their_leases_expired_write_nothing(posts: PostActions, dsn: str) -> None:
-    """Neither while other workers of the same name hold their posts, nor when these have released them."""
+    """Neither while other workers of the same name have leased their posts, nor after these released them."""
     put(posts, [f"pause 3 #{nth}" for nth in range(15)])
     with PostWorkerPool(dsn, "slots=5", "heartbeat_seconds=9") as pool:  # so that it is their settling which is refused
         stalled = [pool.start("sweep_seconds=5") for _ in range(3)]

@@ -1,4 +1,4 @@
-"""A model that is asked over HTTP: whatever its server does, there is a reading, and a code for what went wrong."""
+"""A model called over HTTP: whatever its server does, there is a reading, and an error code for each failure."""
 
 import json
 import time

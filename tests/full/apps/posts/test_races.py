@@ -42,7 +42,7 @@ class Deployment:
     addresses: Sequence[str]
 
     def count(self, asked: str, *given: object) -> int:
-        """What a question that has a number for an answer is answered."""
+        """Return the number that a query returns."""
         ((number,),) = self.admin.execute(asked.encode(), given).fetchall()
         return number
 
@@ -134,7 +134,7 @@ class IntentResult:
 
 
 async def post_intent(deployment: Deployment, many: httpx2.AsyncClient, nth: int, body: Body) -> IntentResult:
-    """Ask one of the two processes."""
+    """Send a request to one of the two processes."""
     return IntentResult(body, await many.post(deployment.addresses[nth // 2 % 2] + INTENT, json=body))
 
 
@@ -167,7 +167,7 @@ async def one_round(deployment: Deployment, author: str, moved_after: int | None
 
 
 def posts_by_day(deployment: Deployment, author: str) -> dict[UUID, str]:
-    """An author's posts and their days, of which each has its lock."""
+    """Return an author's posts and their days; each day has its lock."""
     found = deployment.admin.execute(
         "select p.id, p.daily_key from posts.posts as p join posts.daily_locks as l"
         " on l.post_id = p.id and l.id = p.daily_key || '_UTC' where p.author_id = %s",

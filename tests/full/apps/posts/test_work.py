@@ -1,4 +1,4 @@
-"""Posts in a running worker: whatever an analyzer does, a post appears once, in time, and says how it was read."""
+"""Posts in a running worker: whatever an analyzer does, a post is released once, in time, with how it was read."""
 
 import re
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from tests.support.posts.actions import HOURS, LEASE, Admin, PostActions
 
 
 def authors(several: int) -> list[str]:
-    """So many people."""
+    """Add this many people."""
     return [f"author{nth}" for nth in range(several)]
 
 
@@ -132,7 +132,7 @@ async def test_the_lease_of_a_post_is_renewed_while_it_is_read(posts: PostAction
 
 
 async def end_workers(posts: PostActions, times: int, limit: int = 100) -> list[Lease]:
-    """Have posts taken so often by workers that never come back."""
+    """Let workers that never settle claim posts this often."""
     leases: list[Lease] = []
     for _ in range(times):
         leases = await posts.claim(limit=limit)
@@ -157,7 +157,7 @@ async def test_a_post_is_released_unread_at_its_sixth_claim(posts: PostActions, 
 async def test_posts_with_several_starts_are_read_one_at_a_time_and_block_no_other(
     posts: PostActions, dsn: str
 ) -> None:
-    """One of them ends its workers; which one shows when it is alone, and the others are not unread for its sake."""
+    """One of them kills its workers: it is found once it runs alone, and the others are read."""
     create_due_posts(posts, ["wait"] * 6)
     await end_workers(posts, 3)
     create_due_posts(posts, ["wait"] * 6)

@@ -60,7 +60,7 @@ def plant_runs(dsn: str, schedule: int, months: int) -> int:
 
 
 def make_ahead(dsn: str, months: int) -> int:
-    """Make the coming months, one at a time; return how many this caller made."""
+    """Create the coming months, one at a time; return how many this caller created."""
     with psycopg.connect(make_conninfo(dsn, user=Names().worker), autocommit=True) as connection:
         return sum(
             connection.execute("select scheduler.ensure_partitions(%s)", [ahead]).fetchone()[0]  # type: ignore[index]
@@ -128,7 +128,7 @@ async def test_the_contracts_due_query_probes_an_empty_index_for_each_past_month
     for _ in range(15):  # of which each has fewer pending runs than is allowed
         await schedules.create()
     # Two years of a busy installation, in real time: what was due is done, what comes is pending.
-    schedules.admin.execute("select scheduler.make_months((date_trunc('month', now()) - interval '20 months')::date)")
+    schedules.admin.execute("select scheduler.create_months((date_trunc('month', now()) - interval '20 months')::date)")
     schedules.admin.execute("alter table scheduler.job_runs disable trigger user")
     schedules.admin.execute(
         "insert into scheduler.job_runs (job_id, period_key, scheduled_at, status, revision)"

@@ -9,9 +9,7 @@ from pydantic import BeforeValidator
 from duly.apps.ingest.http.access import COMMON_PROBLEMS, IngestDep, Pages, Reader
 from duly.apps.ingest.http.models import DayEventPage, DayResponse, DayVersionPage, DayVersionResponse, NotificationPage
 from duly.apps.ingest.spelling import parse_date
-from duly.errors import (
-    InvalidArgument,
-)
+from duly.errors import InvalidArgument
 from duly.http.request_limits import GuardedRoute
 
 days = APIRouter(prefix="/v1/ingest/days", tags=["ingest"], route_class=GuardedRoute, responses=COMMON_PROBLEMS)

@@ -40,8 +40,8 @@ class SessionSummary(ResponseModel):
     result: dict[str, Any] | None = Field(
         description="`outcome` (`changed` or `unchanged`), `input`, `schedule_date`, `version`, the numbers of "
         "`events` and `notifications`; for images also the number of `images` and of known shifts they do not "
-        "show (`unseen`), in `further_days` the session created for each other day, in `empty_days` the days without "
-        "a shift, and in `notes` the warnings."
+        "cover (`uncovered`), in `further_days` the session created for each other day, in `empty_days` the days "
+        "without a shift, and in `notes` the warnings."
     )
     starts: int = Field(description="How often a worker started it.")
     locked_by: str | None = Field(description="The worker that has leased it.")

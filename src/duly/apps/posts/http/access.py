@@ -5,15 +5,7 @@ from typing import Annotated, TypeAlias
 from fastapi import Depends, Request
 
 from duly.apps.posts.repository import ADMIN_VIEWER
-from duly.http.auth import (
-    ADMIN,
-    AccessRule,
-    Caller,
-    PersonAccessRule,
-    find_known_uid,
-    person_required,
-    require_scope,
-)
+from duly.http.auth import ADMIN, AccessRule, Caller, PersonAccessRule, find_known_uid, person_required, require_scope
 
 READ, WRITE = "posts:read", "posts:write"
 

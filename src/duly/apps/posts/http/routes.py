@@ -271,19 +271,19 @@ async def upload_image(
 
 @posts.get("", operation_id="list_posts", summary="List posts, the newest first")
 async def list_posts(
-    query: Annotated[PostQuery, Query()], viewer: Viewer, reader: PrivateViewer, pool: PoolDep
+    query: Annotated[PostQuery, Query()], viewer: Viewer, private_viewer: PrivateViewer, pool: PoolDep
 ) -> PostPage:
     """The released posts, or those of one person; needs the scope `posts:read`."""
     page = await service.list_posts(
-        pool, viewer, author=query.author, cursor=query.next, limit=query.limit, reader=reader
+        pool, viewer, author=query.author, cursor=query.next, limit=query.limit, private_viewer=private_viewer
     )
     return PostPage.model_validate(page)
 
 
 @posts.get("/{post_id}", operation_id="get_post", summary="Show a post", responses=problem_responses(NotFound))
-async def get_post(post_id: PostId, viewer: Viewer, reader: PrivateViewer, pool: PoolDep) -> PostResponse:
+async def get_post(post_id: PostId, viewer: Viewer, private_viewer: PrivateViewer, pool: PoolDep) -> PostResponse:
     """A released one, or one's own; needs the scope `posts:read`."""
-    return PostResponse.model_validate(await service.get_post(pool, viewer, post_id, reader=reader))
+    return PostResponse.model_validate(await service.get_post(pool, viewer, post_id, private_viewer=private_viewer))
 
 
 @posts.get(

@@ -104,7 +104,7 @@ def export_expenses(
         pages = expense_export.export_expenses(
             pool, owner_id, expense_export.ExportFormat(format_name), between=bounds, zone=chosen or UTC
         )
-        return await write_pages("exporting entries", pages, file)
+        return await write_pages("exporting expenses", pages, file)
 
     if out is None:
         call_as_api(lambda pool: write(pool, sys.stdout.buffer))
@@ -112,7 +112,7 @@ def export_expenses(
         return
     with atomic_file(out) as file:
         entries = call_as_api(lambda pool: write(pool, file))
-    summary = f"exported  {pluralize(entries, 'entry', 'entries')} to {out}"
+    summary = f"exported  {pluralize(entries, 'expense', 'expenses')} to {out}"
     print(to_json({"entries": entries, "file": str(out)}) if as_json else summary)
 
 

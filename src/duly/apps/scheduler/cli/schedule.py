@@ -12,15 +12,7 @@ from duly.accounts import service as accounts
 from duly.apps.scheduler import service
 from duly.apps.scheduler.cli import schedule_runs
 from duly.apps.scheduler.cli.schedule_runs import Category, Merchant, Note, ScheduleId, to_document
-from duly.apps.scheduler.model import (
-    CatchUp,
-    ExpenseTemplate,
-    NewSchedule,
-    Run,
-    RunStatus,
-    Schedule,
-    ScheduleStatus,
-)
+from duly.apps.scheduler.model import CatchUp, ExpenseTemplate, NewSchedule, Run, RunStatus, Schedule, ScheduleStatus
 from duly.apps.scheduler.planning import schedule_firings
 from duly.apps.scheduler.rule import parse_rule
 from duly.apps.scheduler.seed import SAMPLE_UID, seed

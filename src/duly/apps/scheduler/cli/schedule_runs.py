@@ -1,4 +1,4 @@
-"""The commands of `duly schedule` about runs: list, fire, answer, undo and explain them."""
+"""The commands of `duly schedule` about runs: list, fire, answer and explain them, and reverse their expenses."""
 
 import sys
 from collections.abc import Sequence
@@ -142,19 +142,19 @@ def answer_run(
     print_fields(to_document(receipt))
 
 
-@app.command("undo")
+@app.command("reverse-expense")
 def reverse_expense(run: RunId, as_json: Json = False) -> None:
-    """Reverse the expense of a run by an entry of its own, within DULY_SCHEDULER_UNDO_SECONDS of the answer.
+    """Reverse the expense of a run by a second expense, within DULY_SCHEDULER_REVERSAL_SECONDS of the answer.
 
-    Example: duly schedule undo 31
+    Example: duly schedule reverse-expense 31
     """
-    seconds = load_settings().scheduler_undo_seconds
+    seconds = load_settings().scheduler_reversal_seconds
     creation = call_as_api(lambda pool: service.reverse_expense(pool, None, run, seconds))
     outcome, expense = creation_outcome(creation), creation.row
     if as_json:
         print(to_json({"outcome": outcome, **asdict(expense)}))
         return
-    print(f"{outcome:17} entry {expense.id} reverses entry {expense.reverses}")
+    print(f"{outcome:17} expense {expense.id} reverses expense {expense.reverses}")
     print_fields(asdict(expense))
 
 

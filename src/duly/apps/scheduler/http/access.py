@@ -49,14 +49,14 @@ async def find_user_id(pool: Pool, uid: str) -> int:
     raise NotFound(f"no person has the uid {uid}; create them with: duly users create {uid}")
 
 
-async def get_undo_seconds(request: Request) -> float:
+async def get_reversal_seconds(request: Request) -> float:
     """Return for how long an expense can be reversed."""
-    return request.state.settings.scheduler_undo_seconds
+    return request.state.settings.scheduler_reversal_seconds
 
 
 Reader: TypeAlias = Annotated[int, Depends(scheduler_reader)]
 Writer: TypeAlias = Annotated[int, Depends(scheduler_writer)]
-UndoSeconds: TypeAlias = Annotated[float, Depends(get_undo_seconds)]
+ReversalSeconds: TypeAlias = Annotated[float, Depends(get_reversal_seconds)]
 ScheduleId: TypeAlias = Annotated[int, Path(ge=1, le=MAX_ID, description="The schedule's id.")]
 RunId: TypeAlias = Annotated[int, Path(ge=1, le=MAX_ID, description="The run's id.")]
 IdempotencyKey: TypeAlias = Annotated[

@@ -138,22 +138,24 @@ class ScheduleChanges(RequestModel):
     name: ShortText | SkipJsonSchema[None] = None
     rule: RuleText | SkipJsonSchema[None] = None
     first_run_at: DueTime | SkipJsonSchema[None] = None
-    description: LongText | SkipJsonSchema[None] = None
+    description: LongText | None = Field(default=None, description="null: remove it.")
     advance_minutes: AdvanceMinutes | SkipJsonSchema[None] = None
     channel: Channel | SkipJsonSchema[None] = None
     catch_up: CatchUp | SkipJsonSchema[None] = None
     expense: ExpenseTemplateRequest | None = Field(default=None, description="null: book no expense any more.")
 
     @model_validator(mode="after")
-    def check_only_expense_is_null(self) -> "ScheduleChanges":
-        """Check that only the expense is null: no other field of a schedule is optional."""
-        if empty := sorted(name for name in self.model_fields_set - {"expense"} if getattr(self, name) is None):
+    def check_required_fields_are_not_null(self) -> "ScheduleChanges":
+        """Check that no field is null without which a schedule cannot be."""
+        required = self.model_fields_set - {"description", "expense"}
+        if empty := sorted(name for name in required if getattr(self, name) is None):
             raise ValueError(f"{empty[0]} cannot be null: omit it to keep it as it is")
         return self
 
     def to_changes(self) -> Mapping[str, Any]:
-        """Return the given fields, without the expense."""
-        return {name: getattr(self, name) for name in self.model_fields_set - {"expense"}}
+        """Return the given fields, without the expense; an empty description removes the stored one."""
+        changes = {name: getattr(self, name) for name in self.model_fields_set - {"expense"}}
+        return {name: "" if value is None else value for name, value in changes.items()}
 
     def to_template(self) -> ExpenseTemplate | Literal["none"] | None:
         """Return the given template, `none` to remove it, None to keep it."""

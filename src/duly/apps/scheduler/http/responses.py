@@ -210,7 +210,7 @@ class ExpenseResponse(ResponseModel):
 
 
 class ExpensePage(ResponseModel):
-    """A page of expenses, in the order of entry."""
+    """A page of expenses, in the order in which they were booked."""
 
     items: list[ExpenseResponse]
     next: Next

@@ -14,8 +14,8 @@ from duly.apps.scheduler.http.access import (
     COMMON_PROBLEMS,
     IdempotencyKey,
     Reader,
+    ReversalSeconds,
     RunId,
-    UndoSeconds,
     Writer,
     set_creation_headers,
 )
@@ -32,13 +32,7 @@ from duly.apps.scheduler.http.responses import (
 )
 from duly.apps.scheduler.model import BEGINNING, END, Answer, Run, parse_receipt
 from duly.db.pool import Pool
-from duly.errors import (
-    AlreadyAnswered,
-    KeyReused,
-    NothingToUndo,
-    RateLimited,
-    RunClosed,
-)
+from duly.errors import AlreadyAnswered, KeyReused, NothingToReverse, RateLimited, RunClosed
 from duly.http.dependencies import PoolDep
 from duly.http.problems import problem_responses
 from duly.http.request_limits import GuardedRoute
@@ -94,20 +88,20 @@ async def list_run_events(
 
 
 @runs.post(
-    "/{run_id}/undo",
-    operation_id="undo_run",
+    "/{run_id}/reverse-expense",
+    operation_id="reverse_expense",
     summary="Reverse the expense of a run",
     status_code=status.HTTP_201_CREATED,
-    response_description="The reversing entry was created.",
+    response_description="The reversing expense was created.",
     responses={
-        status.HTTP_200_OK: {"model": ExpenseResponse, "description": "It was reversed before, by this entry."},
-        **problem_responses(NothingToUndo, RateLimited),
+        status.HTTP_200_OK: {"model": ExpenseResponse, "description": "It was reversed before, by this expense."},
+        **problem_responses(NothingToReverse, RateLimited),
     },
 )
-async def undo_run(
-    run_id: RunId, user_id: Writer, pool: PoolDep, seconds: UndoSeconds, response: Response
+async def reverse_expense(
+    run_id: RunId, user_id: Writer, pool: PoolDep, seconds: ReversalSeconds, response: Response
 ) -> ExpenseResponse:
-    """By a new entry, for a limited time; the run stays confirmed; needs the scope `scheduler:write`."""
+    """By a second expense, for a limited time; the run stays confirmed; needs the scope `scheduler:write`."""
     creation = await service.reverse_expense(pool, user_id, run_id, seconds)
     set_creation_headers(response, creation)
     return ExpenseResponse.model_validate(creation.row)
@@ -144,7 +138,7 @@ async def answer_run(
 
 @expenses.get("", operation_id="list_expenses", summary="List expenses")
 async def list_expenses(query: Annotated[ExpenseQuery, Query()], user_id: Reader, pool: PoolDep) -> ExpensePage:
-    """In the order of entry, reversals included; needs the scope `scheduler:read`."""
+    """In the order in which they were booked, reversals included; needs the scope `scheduler:read`."""
     page = await service.list_expenses(
         pool,
         user_id,

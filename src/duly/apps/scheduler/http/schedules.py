@@ -30,13 +30,7 @@ from duly.apps.scheduler.planning import parse_rule_cached, schedule_firings
 from duly.apps.scheduler.wallclock import parse_zone
 from duly.db.clock import get_current_time
 from duly.db.pool import Pool
-from duly.errors import (
-    IllegalTransition,
-    InvalidArgument,
-    KeyReused,
-    LimitReached,
-    RateLimited,
-)
+from duly.errors import IllegalTransition, InvalidArgument, KeyReused, LimitReached, RateLimited
 from duly.http.dependencies import PoolDep
 from duly.http.problems import problem_responses
 from duly.http.request_limits import GuardedRoute

@@ -121,7 +121,7 @@ comment on table posts.intent_minutes is
 
 create table posts.objectives (
     name text not null,
-    looked_at timestamptz not null default '-infinity',
+    checked_at timestamptz not null default '-infinity',
     breached_at timestamptz,
     breaches bigint not null default 0,
     constraint pk_objectives primary key (name),

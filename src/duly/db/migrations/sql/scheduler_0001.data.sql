@@ -19,6 +19,6 @@ create table scheduler.job_runs_past partition of scheduler.job_runs
     for values from (minvalue) to (date_trunc('month', duly.now(), 'UTC'));
 create table scheduler.job_runs_future partition of scheduler.job_runs
     for values from (date_trunc('month', duly.now(), 'UTC')) to (maxvalue);
-select scheduler.watch_partition('scheduler.job_runs_past');
-select scheduler.watch_partition('scheduler.job_runs_future');
+select scheduler.add_partition_triggers('scheduler.job_runs_past');
+select scheduler.add_partition_triggers('scheduler.job_runs_future');
 select scheduler.ensure_partitions();

@@ -31,7 +31,7 @@ def format_message(message: OutboundMessage) -> str:
     """Format a message with its buttons as commands."""
     head = f"--- to {message.recipient} ({message.kind}, {message.id})"
     lines = [head, *(f"    {line}" for line in to_printable(message.text).splitlines())]
-    run = message.payload.get("run")
+    run = message.payload.get("job_run_id")
     if isinstance(run, int):
         buttons: Sequence[Mapping[str, Any]] = message.payload.get("buttons", ())
         lines.extend(f"    [{to_printable(str(each['label']))}]  {answer_command(run, each)}" for each in buttons)
