@@ -16,7 +16,8 @@ begin
         new.revision := 1;
         new.transition_from := null;{at_insert}
     elsif new.{key} is distinct from old.{key} then
-        raise exception 'the primary key of % % cannot change', {name}, old.{key} using errcode = 'DU001';{immutable}
+        raise exception 'the primary key of % % cannot change', {name}, old.{key}
+            using errcode = 'DU001';{immutable}
     elsif new.{state} is not distinct from old.{state} and not (
         {is_transition}
     ) then

@@ -211,7 +211,7 @@ create table if not exists duly.workers (
     host text not null,
     pid bigint not null,
     version text not null,
-    kinds text[] not null,
+    work_types text[] not null,
     slots jsonb not null,
     started_at timestamptz not null default duly.clock(),
     seen_at timestamptz not null default duly.clock(),

@@ -1092,7 +1092,8 @@ begin
         new.revision := 1;
         new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the primary key of % % cannot change', 'outbox', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'outbox', old."id"
+            using errcode = 'DU001';
     elsif new."status" is not distinct from old."status" and not (
         (old."status"::text = 'sending' and new."lease_owner" is distinct from old."lease_owner")
     ) then
@@ -2019,7 +2020,8 @@ begin
         new.revision := 1;
         new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the primary key of % % cannot change', 'job', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'job', old."id"
+            using errcode = 'DU001';
     elsif new."status" is not distinct from old."status" and not (
         (old."status"::text = 'running' and new."lease_owner" is distinct from old."lease_owner")
             or (new.progressed_at is distinct from old.progressed_at or (old.cancel_requested_at is null
@@ -2392,7 +2394,7 @@ from unnest(
 "68dd9d09203289401ffcf32d11f09f4e1fc589f9e5bf77eb51ffb5138e9e3519",
 "827d23fda9e632debffb5b23d77d346a638003580f1d4ad3cc05ff5f875029da",
 "9ce500682ae45aca1fa9640d83ac71dcd2e96492daa8d32fd68879d89d67077e",
-"9bf5f7b3354ac723a52cd1ba1441731f13fc9f45e810b179904407aee5071868",
+"59f2bb447be4b11469b2c557508e42411f6378ffa95c173718b4baf4e003d629",
 "b493163b6a68e818fa30606cb3dae56e481d3202f0f2043a7d341eb05213aaad",
 "6e3137841a8d6b229d328fd0666a7bf81be877c2c072c22f587ef0e28f22948e",
 "2913c8dba45b4fa4fc410d8d4dce3af4246c1693cc1191bd51a178c442b2cd8a",
@@ -2429,7 +2431,7 @@ from unnest(
 "7cc4595a15170d19eabf3f8f87a1b5af79f0858266142ddb47213a71311a2503",
 "a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04",
 "8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475",
-"a64c1105d2c340194a317273c976beb7f8d1100794eef6ce208dc694f39ac278",
+"f5b1ec41524fd6c40ba0565b7b39f24ea4e88a8a803ee92f73db9f3c069b4286",
 "d7f01169c73b033c1a6843b56a36bd50ffd8f0054f7b12e9dbcdbc032b6a52b4",
 "c7b0db01358c74d50cf223e2c6332ad50016cc524c921db04c6f1cf347d2feaf",
 "82331bd359c0997e4d47cdd72f8a60d59472ff1ccd1cbf5164ea2dbe21b96ef4",

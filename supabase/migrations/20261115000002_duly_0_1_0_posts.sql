@@ -485,7 +485,8 @@ begin
         new.transition_from := null;
         new.version := 1;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the primary key of % % cannot change', 'post', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'post', old."id"
+            using errcode = 'DU001';
     elsif (
         new."author_id", new."created_at", new."release_time", new."daily_key", new."request_id", new."image_url",
             new."legacy"
@@ -693,7 +694,7 @@ from unnest(
 "b16466213e6251ac3be8c23da3b41e445fe90c5505399cc09e59334e88e7c1e9",
 "05a6cc484cfb944ff28fa2fa1ea8b9d19437885919e196a3c10c379797c486a1",
 "25dfaee0a63dd91831620059b0400230ac8ee792f3fc8a165ba836910d9930d9",
-"58a0573a8f9b45b5c82392a9cd4773d42a8ec449e70b72c62ed6c7629216e4cb",
+"ed9423031d7f086b6039fdbcafcb48487c6fbcb9c79d0c3788fc2ddf302b2594",
 "f1635420997ac728e93c3bd1d9e52a61a0b774271ed2a20f4d7375755f6c0049",
 "3c483b701cf64126f20a43a57c92027e0105121c31208eb5e49d32a1e53e6a93",
 "d13424951caaf3d1a832aa545eecdcaab5795f6cfea79254cfe0b5e9641a648a",

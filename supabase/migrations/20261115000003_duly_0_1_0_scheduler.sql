@@ -1331,7 +1331,8 @@ begin
         new.revision := 1;
         new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the primary key of % % cannot change', 'schedule', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'schedule', old."id"
+            using errcode = 'DU001';
     elsif (
         new."user_id", new."created_at", new."idempotency_key", new."request_digest"
     ) is distinct from (
@@ -1400,7 +1401,8 @@ begin
         new.transition_from := null;
         new.sent_at := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the primary key of % % cannot change', 'run', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'run', old."id"
+            using errcode = 'DU001';
     elsif (
         new."job_id", new."period_key", new."scheduled_at", new."created_at"
     ) is distinct from (
@@ -1653,12 +1655,12 @@ from unnest(
 "aff11bb37c30186a772bf11db728b449a2c1d030e4568ba6e1c78fc16b3ed919",
 "89746445ba82f75e8da5aebe8ec98acdf3107218c49c1dc0a9c42641b4c3070a",
 "63a619ec4e4781b05ffe73dff5b9d351682eed5a5ce735522245aa2706eb36c4",
-"0f06c55d32ae1db205b5b46b1de2cbd92869f5c0fa46a17703c198fe2ed79906",
+"235d36cf9c01cdf319e2f2c6c8b8ef27be8a050493065c0e20a1412108de471a",
 "cb6660094e5a1f70847c98045c19c3a74254c8b4fc696645a5114db185cdd541",
 "875fb8d7c0f47a2641b905021abe3abbb4ad8156b24660fd2aed3b2a493e832e",
 "c1e83e7430c56c0445e0b832e22b9321dcb81d59c8f5ad2186a23c74a9693502",
 "4dc7cd1c50c34f24a5baaf40e4c2745db10bb6678bde26955154f5ec546dff5b",
-"07f576223452acf3c3d56a39e76ad82069f7edc230db81400aeee9fa1418dabe",
+"a050beed02bd992146038323273dcffaa9512cb0f20988277beb61054bc37d31",
 "5cf1c7b8d0e1cd671254c8577d736a4cdba557d9451b9d77f5783b6f6670db5f",
 "ae749588cca05b9c2dff3f073dcab3e565c4638d42b24cb33ca9e7652040e442",
 "583302b73a89d41960f161b20b7f3f956918c50b3acb870c3f6990c7dff8cbab",

@@ -549,7 +549,8 @@ begin
         new.revision := 1;
         new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the primary key of % % cannot change', 'capture', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'capture', old."id"
+            using errcode = 'DU001';
     elsif (
         new."user_id", new."created_at", new."given_at", new."payload"
     ) is distinct from (
@@ -661,7 +662,8 @@ begin
         new.revision := 1;
         new.transition_from := null;
     elsif new."notification_id" is distinct from old."notification_id" then
-        raise exception 'the primary key of % % cannot change', 'notification', old."notification_id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'notification', old."notification_id"
+            using errcode = 'DU001';
     elsif (
         new."user_id", new."schedule_date", new."source_session_id", new."notification_type", new."message",
             new."event_ids"
@@ -872,12 +874,12 @@ from unnest(
 "ecf1b7eadcd616c6e91182da24db3006d362f8075cc920df2eff518609c89de0",
 "ecc3cc298062f180c7cf5e31857866985fc085e24f9b21094c36f9720836cbdd",
 "a4fe0e6397e777a97bd279a6b6b619e14c1cea20497d18135a717e9a7722d3d9",
-"02047d4a8235dcdb32a929e1a7ec46857012c47a10e98b36162184931b02b4ef",
+"82832f1f8902138fe8111b14de0ce4725c7968b1a42b537865a822085751c55d",
 "3631f1c491794e37ff550090620b7e7d9c3e492ee0c574e12c974b694ba858ed",
 "fdb61ebc430ead1209586c5ab2bda1131587ebc5530c4932ae29d3a3cda83652",
 "ae9594612f3e5f76ac162b3c16d35829921d071ade67d46949a9e766a75e332a",
 "85cd16cfc7ebc0a851c7a3ee285e371cd36b27ec00dd27a7b37aa6e9d5e67d2f",
-"8503142e0791e01e71338b26904af7ab4c0d98767dff2c855ec0acd1c9047a30",
+"2ee7c4e1c1318b283a22586216b950d2957d9aef7826184a8abc366b08f4b062",
 "d1e38a8bcb1533f78b7ce0e57edd174c95fc38c0f277b3b8db83e6609427a683",
 "bc9502ecf81b6c7864eaa9c35d5479f239953445fec1a02f85d9fc616990b3a9",
 "7d8b3d7e2ab6f9fb46af000636d9a32a8344889836c91c6ebedef9308e8acbba",

@@ -98,8 +98,8 @@ KERNEL = (
     Fault(
         "kernel-self-fencing",
         "src/duly/lease/heartbeat.py",
-        "if now >= held.valid_until:",
-        "if now >= held.valid_until + self.lease_seconds:",
+        "if now >= watched.valid_until:",
+        "if now >= watched.valid_until + self.lease_seconds:",
         "A holder that the database no longer answers works on after its lease has expired.",
     ),
     Fault(
@@ -129,7 +129,7 @@ LEDGER = (
     Fault(
         "ledger-hand-back-blamed",
         "src/duly/jobs/lease.sql",
-        "starts = case when ours.stop then t.starts else t.starts - 1 end,",
+        "starts = case when ours.is_cancel_requested then t.starts else t.starts - 1 end,",
         "starts = t.starts,",
         "A job that was released, or asked to run later, loses one of its attempts.",
     ),
@@ -143,8 +143,8 @@ LEDGER = (
     Fault(
         "ledger-sweep-live-lease",
         "src/duly/jobs/functions.sql",
-        "where r.status = 'running' and r.lease_expires_at < duly.now() and (keys is null",
-        "where r.status = 'running' and (keys is null",
+        "where r.status = 'running' and r.lease_expires_at < duly.now() and (jobs is null",
+        "where r.status = 'running' and (jobs is null",
         "The sweep takes jobs from workers whose lease has not expired.",
     ),
     Fault(
@@ -929,8 +929,8 @@ DB = (
     Fault(
         "db-claim-waits",
         "src/duly/jobs/functions.sql",
-        "limit room\n                for no key update skip locked",
-        "limit room\n                for no key update",
+        "limit capacity\n                for no key update skip locked",
+        "limit capacity\n                for no key update",
         "A claim waits for a transaction that has a due job locked.",
     ),
     Fault(
@@ -943,8 +943,8 @@ DB = (
     Fault(
         "db-done-owner",
         "src/duly/jobs/functions.sql",
-        "where t.id = any (array[given.key]) and t.lease_owner = given.owner and t.lease_expires_at is not null",
-        "where t.id = any (array[given.key]) and t.lease_expires_at is not null",
+        "where t.id = any (array[given.job]) and t.lease_owner = given.owner and t.lease_expires_at is not null",
+        "where t.id = any (array[given.job]) and t.lease_expires_at is not null",
         "A stale holder can finish a job that another worker runs.",
     ),
     Fault(

@@ -11,7 +11,8 @@ begin
         new.revision := 1;
         new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the primary key of % % cannot change', 'outbox', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'outbox', old."id"
+            using errcode = 'DU001';
     elsif new."status" is not distinct from old."status" and not (
         (old."status"::text = 'sending' and new."lease_owner" is distinct from old."lease_owner")
     ) then

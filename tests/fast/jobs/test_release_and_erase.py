@@ -122,7 +122,7 @@ def test_key_cannot_be_changed_and_is_removed_only_from_a_canceled_job(
         admin.execute(f"update ledger.job set {change}".encode())
     assert refusal.value.sqlstate == "DU001"
     jobs.enqueue("keyless")
-    with pytest.raises(psycopg.DatabaseError, match="stays its own"):
+    with pytest.raises(psycopg.DatabaseError, match="can change only by its release"):
         admin.execute(
             "update ledger.job set idempotency_key = 'new', request_digest = sha256('') where idempotency_key is null"
         )

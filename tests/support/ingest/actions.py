@@ -20,7 +20,7 @@ __all__ = ["ANNA", "LEASE", "SCHEMA", "Admin", "CaptureActions", "Connection", "
 
 SCHEMA = "schedule_ingest"
 TOO_MANY_STARTS = (
-    "It was started too often: each time the worker ended before the session did. Look at the workers' logs, then "
+    "It was started too often: each time the worker ended before the session did. Check the workers' logs, then "
     "send the day again."
 )
 LEASE = 60.0

@@ -58,8 +58,8 @@ insert into posts.posts (
 select
     id, author, 'RELEASED', made_at + interval '6 hours', made_at, made_at + interval '6 hours 1 second',
     posts.daily_key(author, made_at), 3, gen_random_uuid(), 1, %(ai)s::jsonb, caption,
-    posts.permanent_name('temp/' || gen_random_uuid() || '.jpg'), made_at + interval '6 hours 1 second', 'worker-1/bench',
-    3, 'PROCESSING'
+    posts.permanent_name('temp/' || gen_random_uuid() || '.jpg'), made_at + interval '6 hours 1 second',
+    'worker-1/bench', 3, 'PROCESSING'
 from stored;
 
 -- name: vacuum

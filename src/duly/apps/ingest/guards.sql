@@ -13,7 +13,8 @@ begin
         new.revision := 1;
         new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the primary key of % % cannot change', 'capture', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'capture', old."id"
+            using errcode = 'DU001';
     elsif (
         new."user_id", new."created_at", new."given_at", new."payload"
     ) is distinct from (
@@ -125,7 +126,8 @@ begin
         new.revision := 1;
         new.transition_from := null;
     elsif new."notification_id" is distinct from old."notification_id" then
-        raise exception 'the primary key of % % cannot change', 'notification', old."notification_id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'notification', old."notification_id"
+            using errcode = 'DU001';
     elsif (
         new."user_id", new."schedule_date", new."source_session_id", new."notification_type", new."message",
             new."event_ids"

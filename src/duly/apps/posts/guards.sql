@@ -14,7 +14,8 @@ begin
         new.transition_from := null;
         new.version := 1;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the primary key of % % cannot change', 'post', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'post', old."id"
+            using errcode = 'DU001';
     elsif (
         new."author_id", new."created_at", new."release_time", new."daily_key", new."request_id", new."image_url",
             new."legacy"

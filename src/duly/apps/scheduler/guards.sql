@@ -11,7 +11,8 @@ begin
         new.revision := 1;
         new.transition_from := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the primary key of % % cannot change', 'schedule', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'schedule', old."id"
+            using errcode = 'DU001';
     elsif (
         new."user_id", new."created_at", new."idempotency_key", new."request_digest"
     ) is distinct from (
@@ -80,7 +81,8 @@ begin
         new.transition_from := null;
         new.sent_at := null;
     elsif new."id" is distinct from old."id" then
-        raise exception 'the primary key of % % cannot change', 'run', old."id" using errcode = 'DU001';
+        raise exception 'the primary key of % % cannot change', 'run', old."id"
+            using errcode = 'DU001';
     elsif (
         new."job_id", new."period_key", new."scheduled_at", new."created_at"
     ) is distinct from (

@@ -91,7 +91,7 @@ async def test_creation_columns_of_a_session_cannot_be_changed(column: str, capt
 
 async def test_id_of_a_session_cannot_be_changed(captures: CaptureActions) -> None:
     await captures.open()
-    with pytest.raises(psycopg.DatabaseError, match="the key of capture"):
+    with pytest.raises(psycopg.DatabaseError, match="the primary key of capture"):
         change(captures.admin, "id = gen_random_uuid()")
 
 

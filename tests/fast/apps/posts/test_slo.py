@@ -45,7 +45,7 @@ async def test_release_lag_counts_a_post_that_is_overdue_and_not_released(
     assert b'duly_slo_met{objective="lag"} 0.0' in render_metrics([lag])
     finding = run_checks(posts.admin.info.dsn)
     assert finding.verdict is Verdict.WARN
-    assert finding.found.startswith("1 post is overdue by more than 2 minutes and not released, the oldest for 3.0 h")
+    assert finding.found.startswith("1 post is overdue by more than 2 minutes and not released, the oldest for 3 h")
     assert "duly worker --only posts" in str(finding.fix)
 
 

@@ -50,7 +50,7 @@ async def test_confirmation_key_used_for_another_answer_is_refused(schedules: Sc
     again = await schedules.answer(run, "complete", "k1")
     assert isinstance(first, Created)
     assert again == Existing(first.row)
-    with pytest.raises(KeyReused, match="stands for another answer"):
+    with pytest.raises(KeyReused, match="belongs to another answer"):
         await schedules.answer(run, "skip", "k1")
     with pytest.raises(KeyReused):
         await schedules.answer(run, "complete", "k1", amount="1.00")
