@@ -194,7 +194,7 @@ def unseen(before: str, after: str) -> str:
     return SILENT % (one, one, other, other)
 
 
-PLANTED_OFFENCES = {
+PLANTED_VIOLATIONS = {
     "changed_days_have_events": unseen("Städning Hos Anna", "Städning Hos Bo"),
     "changed_days_have_events: what is new alone": unseen("Städning", "Städning Avbokad"),
     "changed_days_have_events: what is gone alone": unseen("Städning Kök", "Städning"),

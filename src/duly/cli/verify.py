@@ -71,7 +71,7 @@ def run_verify(contract: str | None, as_json: bool) -> None:
                 findings = find_problems(connection, settings, selected, has_choice=contract is not None)
         except psycopg.OperationalError as error:
             raise Unavailable(f"the database did not answer: {error}") from None
-    document = {"differences": findings.differences, "offences": findings.violations}
+    document = {"differences": findings.differences, "violations": findings.violations}
     documents = {name: [asdict(each) for each in found] for name, found in document.items()}
     print_result(documents, as_json, *format_findings(findings))
     if findings.is_failure:
@@ -143,7 +143,7 @@ def format_findings(findings: Findings) -> Iterator[str]:
         f"{name} (a backend's tables)" if findings.is_backend and name == "ingest" else name
         for name in findings.contracts
     ]
-    outcome = f"{len(findings.differences)} differences, {broken} offences"
+    outcome = f"{len(findings.differences)} differences, {broken} violations"
     yield f"duly: contracts {', '.join(names)}; {len(findings.invariants)} invariants; {outcome}"
 
 

@@ -131,7 +131,7 @@ def test_every_list_of_an_empty_database_is_empty(cli: CommandLine) -> None:
 
 
 def test_verify_and_migrate_report_a_sound_database(cli: CommandLine) -> None:
-    assert "0 differences, 0 offences" in cli.output("verify", "--contract", "posts")
+    assert "0 differences, 0 violations" in cli.output("verify", "--contract", "posts")
     assert cli.output("migrate").startswith("duly: the database is at ")
 
 

@@ -352,7 +352,7 @@ def test_verify_on_supabase_lists_exactly_the_documented_differences(
     cli.environment |= dict(zip(variables, SUPABASE_ROLES, strict=True))
     page = (ROOT / "docs" / "supabase.md").read_text()
     assert "`duly verify` finds no difference" in page
-    assert "0 differences, 0 offences" in cli.output("verify")
+    assert "0 differences, 0 violations" in cli.output("verify")
     with psycopg.connect(supabase, autocommit=True) as connection:
         connection.execute(block("sql", page).encode())  # by the administrator, who is no superuser
     listed = cli.run("verify")

@@ -64,7 +64,7 @@ def test_the_engine_alone_has_its_schemas_and_verifies(admin: Admin, tmp_path: P
     assert (installed_contracts(admin), differences(admin)) == (["duly", "ledger"], [])
     verified = CommandLine(admin.info.dsn, tmp_path).output("verify")
     assert verified.startswith("duly: contracts duly, ledger; ")
-    assert verified.endswith("0 differences, 0 offences\n")
+    assert verified.endswith("0 differences, 0 violations\n")
     assert go(admin) == ENGINE  # it adds nothing by itself
 
 
@@ -76,7 +76,7 @@ def test_one_application_comes_and_goes_by_name(name: str, admin: Admin, tmp_pat
     assert go(admin) == (*ENGINE, REVISIONS[name])
     assert go(admin, "none") == (*ENGINE, REVISIONS[name])  # it takes nothing away
     assert differences(admin) == []
-    assert CommandLine(admin.info.dsn, tmp_path).output("verify").endswith("0 differences, 0 offences\n")
+    assert CommandLine(admin.info.dsn, tmp_path).output("verify").endswith("0 differences, 0 violations\n")
     assert go(admin, to=f"{name}@base") == ENGINE
     left = set(fingerprint(admin, SCHEMAS)) - set(engine)
     assert {line for line in left if not line.startswith(("schema ", "grant "))} == set()

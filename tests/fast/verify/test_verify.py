@@ -16,7 +16,7 @@ from duly.outbox import OUTBOX_MACHINE
 from duly.verify import INVARIANTS, Invariant, check, compare, select_invariants
 from duly.verify.contract import CONTRACTS, contract_lines
 from tests.support.invariants import find_contract_differences
-from tests.support.planted_violations import FINISHED_SESSION, PLANTED_OFFENCES, violated_invariant
+from tests.support.planted_violations import FINISHED_SESSION, PLANTED_VIOLATIONS, violated_invariant
 
 pytestmark = pytest.mark.breaks_invariants  # violations are planted
 
@@ -177,12 +177,12 @@ def test_every_invariant_belongs_to_one_contract_or_to_all() -> None:
 
 def test_an_invariant_about_missing_objects_is_reported_as_unchecked(admin: Admin) -> None:
     admin.execute("drop schema schedule_ingest cascade")
-    offences = check(admin, SCHEMAS)
-    assert {offence.kind for offence in offences} == {"unchecked"}
+    violations = check(admin, SCHEMAS)
+    assert {violation.kind for violation in violations} == {"unchecked"}
     of_ingest = {each.name for each in INVARIANTS if each.contract == "ingest"}
     of_the_log_alone = {"captures_follow_their_state_machine", "notifications_follow_their_state_machine"}
-    assert {offence.invariant for offence in offences} == (of_ingest - of_the_log_alone) | {VERSIONS_HAVE_THEIR_HASH}
-    assert "does not exist" in offences[0].offender
+    assert {each.invariant for each in violations} == (of_ingest - of_the_log_alone) | {VERSIONS_HAVE_THEIR_HASH}
+    assert "does not exist" in violations[0].offender
 
 
 def test_verify_refuses_a_login_that_cannot_see_every_row(admin: Admin) -> None:
@@ -223,7 +223,7 @@ def test_table_owner_may_check_every_invariant(admin: Admin) -> None:
 
 
 def test_every_invariant_has_a_planted_violation() -> None:
-    planted = {violated_invariant(each) for each in PLANTED_OFFENCES}
+    planted = {violated_invariant(each) for each in PLANTED_VIOLATIONS}
     names = {VERSIONS_HAVE_THEIR_HASH, *(invariant.name for invariant in INVARIANTS)}
     assert {*planted, "every_role_sees_every_row"} == names
     assert all(invariant.description for invariant in INVARIANTS)

@@ -88,12 +88,12 @@ class World:
     worker: Connection
     api: Connection
     operations: int = 0
-    offences: set[Violation] = field(default_factory=set[Violation])
+    violations: set[Violation] = field(default_factory=set[Violation])
 
-    def new_offences(self) -> set[Violation]:
+    def new_violations(self) -> set[Violation]:
         """Return invariant violations that are new since the last check."""
-        known, self.offences = self.offences, set(check(self.admin, ("duly", "ledger")))
-        return self.offences - known
+        known, self.violations = self.violations, set(check(self.admin, ("duly", "ledger")))
+        return self.violations - known
 
     def run(self, doing: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine."""
@@ -444,7 +444,7 @@ class Story(RuleBasedStateMachine):
         try:
             if sys.exc_info()[0] is None:  # a story that failed has reported already
                 self.check_log_gives_the_rows()
-                assert self.world.new_offences() == set()
+                assert self.world.new_violations() == set()
         finally:
             self.end()
 

@@ -11,7 +11,7 @@ from duly.verify import INVARIANTS, check
 from duly.verify.contract import CONTRACTS
 from tests.fast.verify.test_verify import SCHEMAS, Admin, admin
 from tests.support.invariants import find_violations
-from tests.support.planted_violations import PLANTED_OFFENCES, violated_invariants
+from tests.support.planted_violations import PLANTED_VIOLATIONS, violated_invariants
 from tests.support.processes import PYTHON, plain_environment
 from tests.support.terminal import TerminalProgram
 
@@ -20,11 +20,11 @@ __all__ = ["admin"]
 pytestmark = pytest.mark.breaks_invariants  # violations are planted
 
 
-@pytest.mark.parametrize("planted", PLANTED_OFFENCES)
+@pytest.mark.parametrize("planted", PLANTED_VIOLATIONS)
 def test_check_reports_a_planted_violation(planted: str, admin: Admin) -> None:
-    admin.execute(PLANTED_OFFENCES[planted].encode())
-    offences = check(admin, SCHEMAS)
-    assert {offence.invariant for offence in offences} == violated_invariants(planted), offences
+    admin.execute(PLANTED_VIOLATIONS[planted].encode())
+    violations = check(admin, SCHEMAS)
+    assert {violation.invariant for violation in violations} == violated_invariants(planted), violations
     checked_in_sql = violated_invariants(planted) - {VERSIONS_HAVE_THEIR_HASH}
     assert {invariant for invariant, _ in find_violations(admin)} == checked_in_sql, (
         "what is asked after a test misses it"
@@ -43,7 +43,7 @@ def test_verify_finishes_beside_a_session_that_blocks_all_writers(database: str)
         busy.execute(f"lock table {', '.join(name for (name,) in tables)} in exclusive mode".encode())
         answer = run_verify(database)
     assert (answer.returncode, answer.stderr) == (0, "")
-    assert "0 differences, 0 offences" in answer.stdout
+    assert "0 differences, 0 violations" in answer.stdout
 
 
 def run_verify(database: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -56,7 +56,7 @@ def run_verify(database: str, *arguments: str) -> subprocess.CompletedProcess[st
 def test_verify_prints_violations_and_sets_the_exit_status(database: str) -> None:
     fine = run_verify(database)
     assert (fine.returncode, fine.stderr) == (0, "")
-    assert "0 differences, 0 offences" in fine.stdout
+    assert "0 differences, 0 violations" in fine.stdout
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute("drop index duly.idx_transition__ts")
     bad = run_verify(database, "--contract", "duly", "--json")
@@ -69,4 +69,4 @@ def test_verify_shows_the_invariant_being_checked_as_progress(database: str) -> 
     environment = plain_environment(DATABASE_URL=database, TERM="xterm", COLUMNS="200")
     with TerminalProgram([*PYTHON, "-m", "duly", "verify"], environment) as screen:
         screen.read_until(f"/{len(INVARIANTS)}")
-        screen.read_until("0 offences")
+        screen.read_until("0 violations")

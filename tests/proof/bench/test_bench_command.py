@@ -139,8 +139,8 @@ def test_generated_benchmark_posts_violate_only_the_log_invariants(database: str
         store.add_waiting(connection, "due-", 20, store.read_clock(connection), 1.0)
         assert check(connection, ["duly", "posts", "user"]) == []
         fill(connection, 120)
-        offences = {each.invariant for each in check(connection, ["duly", "posts", "user"])}
-        assert offences == {"posts_match_the_end_of_their_log", "posts_are_released_by_their_lease_owner"}
+        violations = {each.invariant for each in check(connection, ["duly", "posts", "user"])}
+        assert violations == {"posts_match_the_end_of_their_log", "posts_are_released_by_their_lease_owner"}
 
 
 # Ingest ---------------------------------------------------------------------------------------------------------------
@@ -173,8 +173,8 @@ def test_generated_benchmark_days_violate_only_the_log_invariants(database: str)
         ingest_store.add_sessions(connection, [content.shown(number, 30) for number in range(20)])
         assert check(connection, ["duly", "schedule_ingest"]) == []
         ingest_server.fill(connection, 30)
-        offences = {each.invariant for each in check(connection, ["duly", "schedule_ingest"])}
-        assert offences == {
+        violations = {each.invariant for each in check(connection, ["duly", "schedule_ingest"])}
+        assert violations == {
             "captures_are_finished_by_their_lease_owner",
             "captures_match_the_end_of_their_log",
             "notifications_match_their_delivery",

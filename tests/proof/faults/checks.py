@@ -101,8 +101,8 @@ def violated_invariants(harness: Harness) -> Iterator[str]:
     """What `duly verify` finds."""
     schemas = [schema for name in CONTRACTS for schema in contract_schemas(name)]
     with psycopg.connect(harness.dsn, autocommit=True) as connection:
-        for offence in check(connection, schemas):
-            yield f"{offence.kind}: {offence.invariant}: {offence.offender}"
+        for violation in check(connection, schemas):
+            yield f"{violation.kind}: {violation.invariant}: {violation.offender}"
         for name in CONTRACTS:
             for difference in compare(connection, name):
                 if not belongs_to_test_clock(difference.line):

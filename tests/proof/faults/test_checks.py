@@ -88,7 +88,7 @@ class FakeHarness:
         return self.answers.get(f"{name}_{given[0]}" if given else name, [])
 
 
-def offences(found: Callable[[Harness], Iterable[str]], entries: FakeHarness) -> list[str]:
+def violations(found: Callable[[Harness], Iterable[str]], entries: FakeHarness) -> list[str]:
     """What a check says about it."""
     return list(found(cast("Harness", entries)))
 
@@ -96,12 +96,12 @@ def offences(found: Callable[[Harness], Iterable[str]], entries: FakeHarness) ->
 @pytest.mark.parametrize("status", ["failed", "pending", "uncertain"])
 def test_a_message_that_was_never_sent_is_reported(status: str) -> None:
     entries = FakeHarness(duly_outbox=[("1", status)])
-    assert offences(wrong_deliveries, entries) == [f"outbox 1 ended {status}: the receiver refuses nothing for good"]
+    assert violations(wrong_deliveries, entries) == [f"outbox 1 ended {status}: the receiver refuses nothing for good"]
 
 
 def test_a_received_message_without_a_row_is_reported() -> None:
     entries = FakeHarness(["1", "2"], duly_outbox=[("1", "sent")], duly_transition_outbox=["1"])
-    assert offences(wrong_deliveries, entries) == ["2 came, and there is no such message"]
+    assert violations(wrong_deliveries, entries) == ["2 came, and there is no such message"]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_received_message_without_a_row_is_reported() -> None:
 def test_a_poison_job_with_an_unexpected_outcome_is_reported(status: str, code: str | None, message: str) -> None:
     entries = FakeHarness(ledger_job=[("1", "abort", status, code, message)])
     entries.query = lambda statement, *_: entries.answers["ledger_job"] if statement == POISONED else []
-    assert offences(partial(wrong_outcomes, entries=[]), entries) == [
+    assert violations(partial(wrong_outcomes, entries=[]), entries) == [
         f"job 1 is to end by abort and is {status}: {code}: {message}"
     ]
 
@@ -124,12 +124,12 @@ def test_a_poison_job_with_an_unexpected_outcome_is_reported(status: str, code: 
 def test_a_poison_job_may_end_by_its_own_crash_or_with_its_worker(ending: tuple[str, str]) -> None:
     entries = FakeHarness()
     entries.query = lambda statement, *_: [("1", "abort", "dead_letter", *ending)] if statement == POISONED else []
-    assert offences(partial(wrong_outcomes, entries=[]), entries) == []
+    assert violations(partial(wrong_outcomes, entries=[]), entries) == []
 
 
 def test_a_failed_capture_is_reported() -> None:
     entries = FakeHarness(schedule_ingest_capture_session=[("1", "done", 1, None), ("2", "failed", 20, "too often")])
-    assert offences(partial(wrong_outcomes, entries=[]), entries) == [
+    assert violations(partial(wrong_outcomes, entries=[]), entries) == [
         "capture 2 ended failed after 20 starts: too often"
     ]
 
@@ -144,7 +144,7 @@ def test_a_row_created_by_two_requests_is_reported(kind: str, name: str) -> None
 def test_a_row_whose_key_no_client_requested_is_reported() -> None:
     journal = [{"kind": "asks", "what": "job", "key": "a"}]
     entries = FakeHarness(ledger_job=[("a", "1"), (None, "2"), ("harness-9", "3")], posts_posts=[("a", "4")])
-    assert offences(partial(created_without_request, entries=journal), entries) == [
+    assert violations(partial(created_without_request, entries=journal), entries) == [
         "job 2 is of the key None, which no client used",
         "post 4 is of the key a, which no client used",
     ]
@@ -154,7 +154,7 @@ def test_an_event_log_of_which_no_line_was_recorded_is_reported() -> None:
     entries = FakeHarness(witness_log=[("duly.transition", 5)])
     entries.record_logs = lambda: None  # type: ignore[attr-defined]
     entries.query = lambda statement, *given: [] if given or not statement else entries.answers["witness_log"]
-    assert offences(changed_logs, entries) == ["ledger.job_event: no line of it was remembered"]
+    assert violations(changed_logs, entries) == ["ledger.job_event: no line of it was remembered"]
 
 
 def test_only_the_test_clock_may_differ_from_the_contract() -> None:

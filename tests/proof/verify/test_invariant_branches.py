@@ -12,7 +12,7 @@ from duly.verify import INVARIANTS, Invariant
 from duly.verify.contract import CONTRACTS
 from duly.verify.invariants import VISIBILITY_CHECK, render_statement
 from tests.support.invariant_branches import Branch, find_branches
-from tests.support.planted_violations import HIDING_POLICIES, PLANTED_OFFENCES, violated_invariant
+from tests.support.planted_violations import HIDING_POLICIES, PLANTED_VIOLATIONS, violated_invariant
 
 AdminConnection = psycopg.Connection[Any]
 SCHEMAS = [schema for several in CONTRACTS.values() for schema in several]
@@ -35,7 +35,7 @@ def admin_connection(databases: TestDatabases, worker_id: str) -> Generator[Admi
 def test_every_branch_of_an_invariant_finds_a_planted_violation_alone(
     invariant_name: str, admin_connection: AdminConnection
 ) -> None:
-    violations = [text for planted, text in PLANTED_OFFENCES.items() if violated_invariant(planted) == invariant_name]
+    violations = [text for planted, text in PLANTED_VIOLATIONS.items() if violated_invariant(planted) == invariant_name]
     assert needless_branches(admin_connection, invariant_name, violations) == [], "no violation is found by these alone"
 
 

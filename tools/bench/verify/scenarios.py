@@ -30,9 +30,9 @@ def check_all(server: VerifyServer, variant: str, sizes: Sizes) -> Figures:  # n
     with psycopg.connect(filled.dsn, autocommit=True) as connection:
         times: list[float] = []
         server_cpu = server.read_cpu()
-        offences = check(connection, SCHEMAS, on_progress=lambda _: times.append(time.monotonic()))
+        violations = check(connection, SCHEMAS, on_progress=lambda _: times.append(time.monotonic()))
         used = server.cpu_seconds_since(server_cpu)
-    assert offences == [], offences
+    assert violations == [], violations
     seconds = (later - before for before, later in pairwise(times))
     each = dict(zip((invariant.name for invariant in INVARIANTS), seconds, strict=True))
     server.log("slowest: " + ", ".join(f"{name} {took:.1f} s" for name, took in slowest_first(each)[:10]))

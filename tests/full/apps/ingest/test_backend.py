@@ -303,13 +303,13 @@ def test_verify_compares_a_backends_tables_with_the_contract(made_by: Backend, s
     assert found.returncode == 0, found.stdout + found.stderr
     answer = json.loads(found.stdout)
     assert answer["differences"] == []
-    assert [each for each in answer["offences"] if each["kind"] == "broken"] == []
-    unchecked = {each["invariant"] for each in answer["offences"]}
+    assert [each for each in answer["violations"] if each["kind"] == "broken"] == []
+    unchecked = {each["invariant"] for each in answer["violations"]}
     assert unchecked >= NOT_ASKED if made_by is PHASE_3 else unchecked == NOT_ASKED
     printed = site.duly("verify", **settings)
     assert printed.returncode == 0
     assert "contracts ingest (a backend's tables)" in printed.stdout
-    assert "0 differences, 0 offences" in printed.stdout
+    assert "0 differences, 0 violations" in printed.stdout
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_verify_finds_violations_in_the_tables_of_a_backend(owners: Site) -> Non
     owners.owner.execute("delete from schedule_ingest.schedule_event")
     answer = owners.duly("verify", "--contract", "ingest", "--json", PENDING_STATE="closed")
     assert answer.returncode == PROBLEMS_FOUND
-    broken = {each["invariant"] for each in json.loads(answer.stdout)["offences"] if each["kind"] == "broken"}
+    broken = {each["invariant"] for each in json.loads(answer.stdout)["violations"] if each["kind"] == "broken"}
     assert broken == {"events_rebuild_their_day", "events_of_a_day_are_counted", "notifications_are_about_events"}
 
 
@@ -384,7 +384,7 @@ def test_verify_works_before_the_lease_script_has_run(site: Site) -> None:
     assert "column capture_session.lease_seconds double precision null: run the lease migration" in {
         each["line"] for each in answer["differences"]
     }
-    assert {each["kind"] for each in answer["offences"]} == {"unchecked"}
+    assert {each["kind"] for each in answer["violations"]} == {"unchecked"}
 
 
 @pytest.mark.parametrize("made_by", [CONTRACT, PHASE_3], ids=str)

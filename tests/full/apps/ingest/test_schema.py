@@ -45,11 +45,11 @@ def test_ingest_works_in_a_schema_of_another_name(empty: str) -> None:
         assert json.loads(run("worker", "--only", "ingest", "--once", "--json")) == {"rows": 1}
         assert admin.execute("select state::text from rota_2.capture_session").fetchone() == ("done",)
         assert admin.execute("select current_version from rota_2.day_schedule").fetchone() == (1,)
-        assert "0 differences, 0 offences" in run("verify")
+        assert "0 differences, 0 violations" in run("verify")
         run("migrate", "--to", "ingest@base", "--yes")
         assert admin.execute("select to_regclass('rota_2.capture_session')").fetchone() == (None,)
         run("migrate", "--apps", "ingest")
-        assert "0 differences, 0 offences" in run("verify")
+        assert "0 differences, 0 violations" in run("verify")
 
 
 @pytest.mark.parametrize(
