@@ -24,7 +24,7 @@ from duly.apps.ingest import settlement
 from duly.apps.ingest.canonical import canonicalize
 from duly.apps.ingest.day import Day, apply_capture
 from duly.apps.ingest.reading import CaptureInput, FixtureReader, read_payload
-from duly.apps.ingest.states import capture_session
+from duly.apps.ingest.states import capture_lease_table
 from duly.errors import InvalidArgument, Misconfigured, NotATestDatabase
 from duly.launcher import ROOT
 from duly.lease.operations import Lease
@@ -129,7 +129,7 @@ def taken_of(key: UUID) -> settlement.SettledCapture:
     entry = {**DAY["entries"][0], "title": HOSTILE, "location": HOSTILE}
     seen = canonicalize({**DAY, "entries": [entry], "note": HOSTILE})
     step = apply_capture(Day(42, seen.schedule_date), key, seen, summary_threshold=3)
-    lease = Lease(capture_session(), f"worker-1/{HOSTILE}", {"id": key, "user_id": 42}, time.monotonic())
+    lease = Lease(capture_lease_table(), f"worker-1/{HOSTILE}", {"id": key, "user_id": 42}, time.monotonic())
     return settlement.SettledCapture(lease, step, seen.payload, {"outcome": "changed", "note": HOSTILE})
 
 

@@ -576,12 +576,12 @@ begin
         new.revision := old.revision + 1;
         new.transition_from := old."state"::text;
         if old.closed_at is not null and new.closed_at is distinct from old.closed_at then
-            raise exception 'capture % was closed at % and stays so', old.id, old.closed_at
+            raise exception 'capture % is closed since %; closed_at cannot change', old.id, old.closed_at
                 using errcode = 'DU001';
         elsif old.state = 'processing' and new.state = 'processing'
             and not (old.locked_at < duly.clock() - make_interval(secs => coalesce(old.lease_seconds, new.lease_seconds,
             300))) then
-            raise exception 'capture % is held by %', old.id, old.locked_by using errcode = 'DU001';
+            raise exception 'capture % is leased by %', old.id, old.locked_by using errcode = 'DU001';
         end if;
     end if;
     broken_rule := case
@@ -874,7 +874,7 @@ from unnest(
 "ecf1b7eadcd616c6e91182da24db3006d362f8075cc920df2eff518609c89de0",
 "ecc3cc298062f180c7cf5e31857866985fc085e24f9b21094c36f9720836cbdd",
 "a4fe0e6397e777a97bd279a6b6b619e14c1cea20497d18135a717e9a7722d3d9",
-"82832f1f8902138fe8111b14de0ce4725c7968b1a42b537865a822085751c55d",
+"01f3d17b1e6d0f1c4e5da3745201b62426f7069c80fdfa117c8d8424718494f1",
 "3631f1c491794e37ff550090620b7e7d9c3e492ee0c574e12c974b694ba858ed",
 "fdb61ebc430ead1209586c5ab2bda1131587ebc5530c4932ae29d3a3cda83652",
 "ae9594612f3e5f76ac162b3c16d35829921d071ade67d46949a9e766a75e332a",

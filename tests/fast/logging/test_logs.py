@@ -700,10 +700,8 @@ def test_log_lines_in_the_docs_match_the_real_output() -> None:
     examples = re.findall(r"```(?:json|text)\n(.*?)```", page, re.DOTALL)
 
     def write_logs(log: Log) -> None:
-        log.info("claimed", work_type="mail", rows=20, dsn="postgresql://user:pw@host/db")
-        log.warning(
-            "the database did not answer", work_type="mail", error=OSError("postgresql://user:pw@host/db is gone")
-        )
+        log.info("job.claimed", work_type="mail", rows=20, dsn="postgresql://user:pw@host/db")
+        log.warning("database.no_answer", work_type="mail", error=OSError("postgresql://user:pw@host/db is gone"))
         logging.getLogger("psycopg.pool").warning("rejected: %d waiting", 7)
 
     def without_time(text: str) -> str:

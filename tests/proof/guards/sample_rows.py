@@ -68,6 +68,7 @@ insert into scheduler.job_runs (job_id, period_key, scheduled_at, remind_at)
 select id, 'this month', duly.clock(), duly.clock() from scheduler.jobs;
 insert into scheduler.missed_ranges (job_id, from_at, until_at, rule, zone, first_run_at, reason)
 select id, '2025-01-01Z', '2025-02-01Z', rule, 'UTC', '2025-01-01Z', 'missed' from scheduler.jobs;
+insert into scheduler.dropped_months (month, runs) values ('2025-01-01', 0);
 insert into scheduler.reminders (job_run_id, sent_at) select id, duly.clock() from scheduler.job_runs;
 insert into scheduler.confirmations (job_run_id, action, idempotency_key)
 select id, 'snooze', 'tap' from scheduler.job_runs;

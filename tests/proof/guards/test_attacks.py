@@ -18,10 +18,6 @@ def guards(sample_database: Connection) -> dict[str, Guard]:
     return {str(guard): guard for guard in list_guards(sample_database)}
 
 
-def test_every_guard_has_an_attack_and_every_attack_a_guard(guards: dict[str, Guard]) -> None:
-    assert sorted(guards) == sorted(ATTACKS)
-
-
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_is_refused_by_its_guard_and_succeeds_without_it(
     name: str, sample_database: Connection, guards: dict[str, Guard]

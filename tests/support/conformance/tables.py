@@ -6,7 +6,7 @@ from typing import Any, LiteralString
 
 from psycopg import sql
 
-from duly.apps.ingest.states import CAPTURE_MACHINE, capture_session
+from duly.apps.ingest.states import CAPTURE_MACHINE, capture_lease_table
 from duly.apps.posts.states import POST, POST_MACHINE
 from duly.apps.scheduler.states import PLAN
 from duly.db.queries import load_queries
@@ -299,7 +299,7 @@ PLANS = Shape(
 def captures(due: str = "closed_at", **required: str) -> CaptureShape:
     """Return sessions as a worker sees them that claims by this column."""
     return CaptureShape(
-        table=capture_session(due=due),
+        table=capture_lease_table(due=due),
         machine=CAPTURE_MACHINE,
         end="done",
         settling="settle_done",

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from duly.apps.ingest.explain import SessionReason, explain
 from duly.apps.ingest.repository import SessionTables
-from duly.apps.ingest.states import capture_session
+from duly.apps.ingest.states import capture_lease_table
 from duly.db.pool import Pool
 from duly.lease.operations import claim_rows
 from tests.support.explain.registered_workers import (
@@ -18,7 +18,7 @@ from tests.support.explain.registered_workers import (
 from tests.support.ingest.actions import ANNA, LEASE, CaptureActions
 
 IDLE_SECONDS = 25.0
-SESSIONS = capture_session(lease_seconds=300)
+SESSIONS = capture_lease_table(lease_seconds=300)
 RUNNING = (
     "select locked_by from schedule_ingest.capture_session where state = 'processing'"
     " and locked_at + make_interval(secs => lease_seconds) >= duly.clock()"

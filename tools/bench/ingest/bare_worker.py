@@ -22,7 +22,7 @@ from duly.apps.ingest.day import Day, apply_capture
 from duly.apps.ingest.reading import CaptureReading, Input
 from duly.apps.ingest.recording import build_result
 from duly.apps.ingest.repository import to_json
-from duly.apps.ingest.states import capture_session
+from duly.apps.ingest.states import capture_lease_table
 from duly.db.advisory import advisory_key
 from duly.lease.owner import new_owner
 from duly.settings import load_settings
@@ -31,7 +31,7 @@ from tools.bench.ingest.worker import BATCH
 
 REST_SECONDS = 0.05
 SCHEMA = "schedule_ingest"
-OF = capture_session()
+OF = capture_lease_table()
 STATEMENTS = settlement.SQL.using(schema=SCHEMA)
 CLAIM = OF.statements.claim
 FENCE = OF.statements.fence

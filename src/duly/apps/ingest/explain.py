@@ -14,7 +14,7 @@ from uuid import UUID
 from duly.apps.ingest.model import CaptureOutcome
 from duly.apps.ingest.reading import Input
 from duly.apps.ingest.session_reports import format_other_days
-from duly.apps.ingest.states import DEFAULT_SCHEMA, States, capture_session
+from duly.apps.ingest.states import DEFAULT_SCHEMA, States, capture_lease_table
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, find_row
@@ -169,7 +169,7 @@ async def find_situation(
 
     The next row to claim is queried first and stays locked, so that the rest is consistent with it.
     """
-    sessions = capture_session(settings.schema, settings.states, lease_seconds=settings.lease_seconds)
+    sessions = capture_lease_table(settings.schema, settings.states, lease_seconds=settings.lease_seconds)
     is_next = await find_next(connection, sessions) == key
     row = await find_row(
         connection,

@@ -40,12 +40,12 @@ begin
         new.revision := old.revision + 1;
         new.transition_from := old."state"::text;
         if old.closed_at is not null and new.closed_at is distinct from old.closed_at then
-            raise exception 'capture % was closed at % and stays so', old.id, old.closed_at
+            raise exception 'capture % is closed since %; closed_at cannot change', old.id, old.closed_at
                 using errcode = 'DU001';
         elsif old.state = 'processing' and new.state = 'processing'
             and not (old.locked_at < duly.clock() - make_interval(secs => coalesce(old.lease_seconds, new.lease_seconds,
             300))) then
-            raise exception 'capture % is held by %', old.id, old.locked_by using errcode = 'DU001';
+            raise exception 'capture % is leased by %', old.id, old.locked_by using errcode = 'DU001';
         end if;
     end if;
     broken_rule := case

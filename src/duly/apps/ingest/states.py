@@ -1,9 +1,9 @@
-"""The lease table and the state machine of capture sessions.
+"""The lease table and the state machine of capture sessions: the images that a user sends to be read together.
 
-The schema and the names of the states are the installation's: a backend may own these tables and call the ready state
-`closed`. One of three columns says when a session is due: the contract's one-cycle worker claims any (`created_at`),
-`duly worker` claims those that are closed, on request or because the last image is idle (`closed_at`), and a worker
-that reads no photographs claims those given as data (`given_at`).
+The schema and the names of the states are configurable: a backend may own these tables and call the state `pending`
+`closed`. A session is due by one of three columns: `main.py`, the one-cycle worker of the contract, claims any session
+(`created_at`); `duly worker` claims those that are closed, on request or because no image has arrived for a while
+(`closed_at`); a worker without OCR claims those that were given as data (`given_at`).
 """
 
 from dataclasses import asdict, dataclass
@@ -17,12 +17,12 @@ from duly.lease.state_machine import StateMachine
 SQL = load_queries(__file__, "lease.sql")
 DEFAULT_SCHEMA = "schedule_ingest"
 DEFAULT_LEASE_SECONDS = 300  # the default of LEASE_TIMEOUT_SECONDS
-# A lease owner that knows only the contract's columns writes no length; the next one writes LEASE_TIMEOUT_SECONDS.
-IS_LEASE_EXPIRED = (
+# A worker that knows only the contract's columns leaves lease_seconds null: then the value of the next claim counts.
+LEASE_EXPIRED_SQL = (
     "old.locked_at < duly.clock()"
     f" - make_interval(secs => coalesce(old.lease_seconds, new.lease_seconds, {DEFAULT_LEASE_SECONDS}))"
 )
-TIMES = "new.created_at, new.closed_at, new.given_at, new.locked_at"
+CHECKED_TIMES = "new.created_at, new.closed_at, new.given_at, new.locked_at"
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class States:
     failed: str = "failed"
 
 
-def capture_session(
+def capture_lease_table(
     schema: str = DEFAULT_SCHEMA,
     states: States = States(),  # noqa: B008 (frozen)
     *,
     due: str = "closed_at",
-    lease_seconds: float = 300,
+    lease_seconds: float = DEFAULT_LEASE_SECONDS,
 ) -> LeaseTable:
-    """Return the lease table of a schema; `lease_seconds` is assumed when an external owner wrote no length."""
+    """Return the lease table of a schema, due by this column; `lease_seconds` is that of a lease which names none."""
     names = {name: sql.Literal(state) for name, state in asdict(states).items()}
     statements = SQL.using(schema=schema, due=due, default_lease_seconds=sql.Literal(float(lease_seconds)), **names)
     return LeaseTable((schema, "capture_session"), statements)
@@ -88,16 +88,16 @@ def capture_machine(schema: str = DEFAULT_SCHEMA) -> StateMachine:
                 " and pg_column_size(new.result) <= 65536)"
             ),
             "ck_capture_session__years_2000_to_2200": (
-                f"date_part('epoch', least({TIMES})) >= 946684800"
-                f" and date_part('epoch', greatest({TIMES})) < 7258118400"
+                f"date_part('epoch', least({CHECKED_TIMES})) >= 946684800"
+                f" and date_part('epoch', greatest({CHECKED_TIMES})) < 7258118400"
             ),
         },
         at_transition=(
             "if old.closed_at is not null and new.closed_at is distinct from old.closed_at then",
-            "    raise exception 'capture % was closed at % and stays so', old.id, old.closed_at",
+            "    raise exception 'capture % is closed since %; closed_at cannot change', old.id, old.closed_at",
             "        using errcode = 'DU001';",
-            f"elsif old.state = 'processing' and new.state = 'processing' and not ({IS_LEASE_EXPIRED}) then",
-            "    raise exception 'capture % is held by %', old.id, old.locked_by using errcode = 'DU001';",
+            f"elsif old.state = 'processing' and new.state = 'processing' and not ({LEASE_EXPIRED_SQL}) then",
+            "    raise exception 'capture % is leased by %', old.id, old.locked_by using errcode = 'DU001';",
             "end if;",
         ),
     )

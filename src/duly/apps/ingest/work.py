@@ -26,7 +26,7 @@ from duly.apps.ingest.recording import CaptureRecorder, CaptureToRecord, log_fie
 from duly.apps.ingest.repository import SessionTables
 from duly.apps.ingest.session_reports import LEASE_LOST, RELEASED, SessionReport, SessionReports
 from duly.apps.ingest.settlement import SettlementTables
-from duly.apps.ingest.states import DEFAULT_SCHEMA, States, capture_session
+from duly.apps.ingest.states import DEFAULT_SCHEMA, States, capture_lease_table
 from duly.apps.ingest.table_support import check_states, find_table_support
 from duly.db.pool import Pool
 from duly.db.rows import Connection
@@ -76,7 +76,7 @@ class CaptureWork(Work):
         self.reader = reader
         self.tuning = tuning
         self.options = options
-        self.table = capture_session(
+        self.table = capture_lease_table(
             options.schema, options.states, due=options.due, lease_seconds=tuning.lease_seconds
         )
         # Without a heartbeat the lease is not renewed while we retry.

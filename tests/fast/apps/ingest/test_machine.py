@@ -103,7 +103,7 @@ async def test_another_owner_can_claim_a_session_only_after_its_lease_expires(ca
     await captures.claim()
     for seconds in (0, LEASE - 1):
         captures.advance_clock(seconds)
-        with pytest.raises(psycopg.DatabaseError, match="is held by worker-1") as refusal:
+        with pytest.raises(psycopg.DatabaseError, match="is leased by worker-1") as refusal:
             change(captures.admin, "locked_by = 'another/2', locked_at = duly.clock()")
         assert refusal.value.sqlstate == ILLEGAL_TRANSITION
     captures.advance_clock(2)
@@ -118,7 +118,7 @@ async def test_expired_session_cannot_be_claimed_twice(captures: CaptureActions)
     await captures.claim()
     captures.advance_clock(LEASE + 1)
     change(captures.admin, "locked_by = 'another/2', locked_at = duly.clock()")
-    with pytest.raises(psycopg.DatabaseError, match="is held by another/2"):
+    with pytest.raises(psycopg.DatabaseError, match="is leased by another/2"):
         change(captures.admin, "locked_by = 'a third/3', locked_at = duly.clock()")
 
 
@@ -150,7 +150,7 @@ async def test_closed_at_cannot_be_changed_once_set(captures: CaptureActions) ->
     change(captures.admin, "closed_at = duly.clock()")
     assert captures.path(key) == ["pending", "pending"]
     for value in ("null", "closed_at + interval '1 s'"):
-        with pytest.raises(psycopg.DatabaseError, match="was closed at") as refusal:
+        with pytest.raises(psycopg.DatabaseError, match="is closed since") as refusal:
             change(captures.admin, f"closed_at = {value}")
         assert refusal.value.sqlstate == ILLEGAL_TRANSITION
     captures.verify()
@@ -159,7 +159,7 @@ async def test_closed_at_cannot_be_changed_once_set(captures: CaptureActions) ->
 async def test_closed_at_cannot_be_cleared_by_a_transition(captures: CaptureActions) -> None:
     await captures.open()
     change(captures.admin, "closed_at = duly.clock()")
-    with pytest.raises(psycopg.DatabaseError, match="was closed at"):
+    with pytest.raises(psycopg.DatabaseError, match="is closed since"):
         change(captures.admin, f"state = 'processing', {BESIDE['processing']}, closed_at = null")
 
 

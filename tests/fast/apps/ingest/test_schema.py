@@ -60,10 +60,10 @@ async def test_lease_written_with_the_contracts_columns_is_not_taken_before_it_e
         "update schedule_ingest.capture_session set state = 'processing', locked_by = 'w-1', locked_at = duly.clock()"
     )
     captures.admin.execute(claim.encode())
-    assert "is held by w-1" in str(error_from(captures, TAKE_OVER))
+    assert "is leased by w-1" in str(error_from(captures, TAKE_OVER))
     past = "update schedule_ingest.capture_session set locked_at = duly.clock() - interval '{} s'"
     captures.admin.execute(past.format(290).encode())
-    assert "is held by w-1" in str(error_from(captures, TAKE_OVER))
+    assert "is leased by w-1" in str(error_from(captures, TAKE_OVER))
     captures.admin.execute(past.format(301).encode())
     captures.admin.execute(TAKE_OVER.encode())
 
@@ -75,7 +75,7 @@ async def test_claim_lease_seconds_decide_when_a_lease_without_a_length_expires(
         "update schedule_ingest.capture_session set state = 'processing', locked_by = 'w-1',"
         " locked_at = duly.clock() - interval '100 s'"
     )
-    assert "is held by w-1" in str(error_from(captures, f"{TAKE_OVER}, lease_seconds = 120"))
+    assert "is leased by w-1" in str(error_from(captures, f"{TAKE_OVER}, lease_seconds = 120"))
     captures.admin.execute(f"{TAKE_OVER}, lease_seconds = 60".encode())
 
 
