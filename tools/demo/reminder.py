@@ -46,7 +46,7 @@ async def run_reminder_chapter(stage: Stage) -> None:
 async def add_schedule(stage: Stage) -> Schedule:
     """Add a schedule with an expense template for Anna; return it once it is planned."""
     now = await stage.now()
-    made = await service.add_schedule(
+    made = await service.create_schedule(
         stage.pool, stage.anna.id, NewSchedule(NAME, RULE, now, channel="console", expense=COST)
     )
 

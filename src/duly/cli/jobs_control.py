@@ -55,7 +55,7 @@ def cancel_job(
 
     async def cancel(pool: Pool, org_id: UUID) -> Job:
         job_id = await service.resolve_id(pool, org_id, job)
-        return await service.cancel(pool, org_id, job_id, actor(), now=now, release_key=release_key)
+        return await service.cancel_job(pool, org_id, job_id, actor(), now=now, release_key=release_key)
 
     found = call_for_org(org, cancel)
     print_job(found, "canceled" if found.is_finished else "stopping", as_json)
@@ -83,7 +83,7 @@ def erase_job(
         return await service.get_job(pool, org_id, await service.resolve_id(pool, org_id, job))
 
     async def erase(pool: Pool) -> None:
-        await service.erase(pool, await find_org_id(pool, org), found.id, actor(), reason)
+        await service.erase_job(pool, await find_org_id(pool, org), found.id, actor(), reason)
 
     found = call_as_owner(get)
     if not (yes or as_json) and found.is_finished:

@@ -96,7 +96,7 @@ async def cancel_job(
     job_id: JobId, caller: Writer, pool: PoolDep, body: Annotated[CancelRequest, Body()] = DEFAULT_CANCEL
 ) -> JobResponse:
     """A waiting job is cancelled at once, a running one is asked to stop; needs the scope `ledger:write`."""
-    job = await service.cancel(pool, caller.org, job_id, caller.actor, now=body.now, release_key=body.release_key)
+    job = await service.cancel_job(pool, caller.org, job_id, caller.actor, now=body.now, release_key=body.release_key)
     return JobResponse.model_validate(job)
 
 

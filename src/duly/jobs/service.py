@@ -102,7 +102,7 @@ async def list_events(
 # Control --------------------------------------------------------------------------------------------------------------
 
 
-async def cancel(
+async def cancel_job(
     pool: Pool, org: UUID, job_id: UUID, actor: str | None, *, now: bool = False, release_key: bool = False
 ) -> Job:
     """Cancel a queued job, request that a running one stops, or cancel it `now`; IllegalTransition when it is finished.
@@ -124,7 +124,7 @@ async def cancel(
     return job
 
 
-async def erase(pool: Pool, org: UUID, job_id: UUID, actor: str, reason: str | None = None) -> None:
+async def erase_job(pool: Pool, org: UUID, job_id: UUID, actor: str, reason: str | None = None) -> None:
     """Delete one finished job with its events; the audit log records who did it. Only for the owner of the tables."""
     if reason is not None and not 1 <= len(reason) <= MAX_REASON_LENGTH:
         raise InvalidArgument(f"reason of {len(reason)} characters: must have 1 to {MAX_REASON_LENGTH}")

@@ -81,7 +81,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 @explained_by(JobReason.CANCELED, r"It was cancelled at TIME, as requested by anna\.")
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue()
-    await service.cancel(pool, ORG, key, "anna")
+    await service.cancel_job(pool, ORG, key, "anna")
     return key
 
 
@@ -89,7 +89,7 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue()
     leases = await jobs.claim()
-    await service.cancel(pool, ORG, key, "anna")
+    await service.cancel_job(pool, ORG, key, "anna")
     await repository.settle_cancelled(jobs.worker, leases)  # the last word is its holder's
     return key
 
@@ -165,7 +165,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue()
     await jobs.claim()
-    await service.cancel(pool, ORG, key, "anna")
+    await service.cancel_job(pool, ORG, key, "anna")
     jobs.advance_clock(LEASE + 1)
     await register_worker(jobs)
     return key
@@ -193,7 +193,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue()
     await jobs.claim()
-    await service.cancel(pool, ORG, key, "anna")
+    await service.cancel_job(pool, ORG, key, "anna")
     return key
 
 
@@ -557,7 +557,7 @@ async def test_explain_does_not_find_jobs_of_other_orgs_or_purged_jobs(
         for org, unknown_key in ((OTHER_ORG, key), (ORG, uuid4())):
             with pytest.raises(NotFound, match=str(unknown_key)):
                 await explain(each, org, unknown_key)
-    await service.cancel(pool, ORG, key, "anna")
+    await service.cancel_job(pool, ORG, key, "anna")
     jobs.advance_clock(31 * 86_400)
     await repository.purge(jobs.worker)
     with pytest.raises(NotFound):

@@ -140,8 +140,8 @@ async def test_c5_another_orgs_job_and_a_missing_job_get_the_same_error(jobs: Jo
         for call in (
             service.get_job(pool, ORG, key),
             service.list_events(pool, ORG, key),
-            service.cancel(pool, ORG, key, "anna"),
-            service.cancel(pool, ORG, key, "anna", now=True),
+            service.cancel_job(pool, ORG, key, "anna"),
+            service.cancel_job(pool, ORG, key, "anna", now=True),
             service.redrive_job(pool, ORG, key, "anna"),
         ):
             with pytest.raises(NotFound) as refusal:

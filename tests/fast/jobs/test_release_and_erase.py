@@ -34,7 +34,7 @@ async def owner(admin: Admin) -> Any:
 
 async def test_cancel_of_a_queued_job_releases_its_key_and_logs_it(jobs: JobActions, pool: Pool) -> None:
     (first,) = jobs.enqueue(key="order:42")
-    job = await service.cancel(pool, ORG, first, "anna", release_key=True)
+    job = await service.cancel_job(pool, ORG, first, "anna", release_key=True)
     assert (job.status, job.idempotency_key) == (JobStatus.CANCELED, None)
     assert jobs.events(first)[1:] == [
         ("queued", "canceled", {"actor": "anna", "reason": "cancel_requested"}),
@@ -46,7 +46,7 @@ async def test_cancel_of_a_queued_job_releases_its_key_and_logs_it(jobs: JobActi
 
 async def test_cancel_without_release_key_keeps_the_key(jobs: JobActions, pool: Pool) -> None:
     (first,) = jobs.enqueue(key="order:42")
-    await service.cancel(pool, ORG, first, "anna")
+    await service.cancel_job(pool, ORG, first, "anna")
     assert jobs.enqueue(key="order:42") == [first]
 
 
@@ -54,11 +54,11 @@ async def test_repeated_cancel_with_release_key_releases_the_key_of_a_canceled_j
     jobs: JobActions, pool: Pool
 ) -> None:
     (first,) = jobs.enqueue(key="order:42")
-    await service.cancel(pool, ORG, first, "anna")
+    await service.cancel_job(pool, ORG, first, "anna")
     jobs.advance_clock(3600)
     before = jobs.columns("finished_at", "retain_until", "cancel_requested_at")
     for _ in range(2):  # repeated, it is the same
-        job = await service.cancel(pool, ORG, first, "bert", release_key=True)
+        job = await service.cancel_job(pool, ORG, first, "bert", release_key=True)
         assert (job.status, job.idempotency_key) == (JobStatus.CANCELED, None)
     expected_detail = {"actor": "bert", "reason": "key_released", "released_key": "order:42"}
     assert jobs.events(first)[1:] == [
@@ -74,9 +74,9 @@ async def test_key_of_a_running_job_is_released_only_by_an_immediate_cancel(jobs
     (first,) = jobs.enqueue(key="order:42")
     (lease,) = await jobs.claim()
     with pytest.raises(IllegalTransition, match="its idempotency key can be released only once it is canceled"):
-        await service.cancel(pool, ORG, first, "anna", release_key=True)
+        await service.cancel_job(pool, ORG, first, "anna", release_key=True)
     assert jobs.columns("status", "idempotency_key", "cancel_requested_at") == [("running", "order:42", None)]
-    job = await service.cancel(pool, ORG, first, "anna", now=True, release_key=True)
+    job = await service.cancel_job(pool, ORG, first, "anna", now=True, release_key=True)
     assert (job.status, job.idempotency_key) == (JobStatus.CANCELED, None)
     assert await repository.settle_done(jobs.worker, [lease], [None]) == frozenset()
     jobs.verify()
@@ -88,7 +88,7 @@ async def test_key_of_a_succeeded_or_dead_job_is_not_released(end: str, jobs: Jo
     (lease,) = await jobs.claim()
     await (repository.settle_done(jobs.worker, [lease], [None]) if end == "succeeded" else jobs.fail(lease))
     with pytest.raises(IllegalTransition, match=f"is {end} and cannot be cancelled"):
-        await service.cancel(pool, ORG, first, "anna", release_key=True)
+        await service.cancel_job(pool, ORG, first, "anna", release_key=True)
     assert jobs.columns("idempotency_key") == ["order:42"]
 
 
@@ -96,7 +96,7 @@ async def test_key_of_another_orgs_job_cannot_be_released(jobs: JobActions, pool
     (first,) = jobs.enqueue(key="order:42")
     jobs.admin.execute("update ledger.job set status = 'canceled'")
     with pytest.raises(NotFound):
-        await service.cancel(pool, OTHER_ORG, first, "anna", release_key=True)
+        await service.cancel_job(pool, OTHER_ORG, first, "anna", release_key=True)
     for tenant in ("", str(OTHER_ORG)):
         async with pool.transaction() as connection:
             await connection.execute("select set_config('app.current_org_id', %s, true)", [tenant])
@@ -143,7 +143,7 @@ async def test_erase_deletes_a_finished_job_and_its_events_and_logs_the_actor(
     (kept, erased) = jobs.enqueue(rows=2, payload={"name": "Anna"}, key=None)
     for lease in await jobs.claim(limit=2):
         await repository.settle_done(jobs.worker, [lease], [{"name": "Anna"}])
-    await service.erase(owner, ORG, erased, "cli:bert", "art. 17")
+    await service.erase_job(owner, ORG, erased, "cli:bert", "art. 17")
     assert jobs.columns("id") == [kept]
     assert admin.execute("select distinct job_id from ledger.job_event").fetchall() == [(kept,)]
     ((key, status, actor, detail),) = erasures(admin)
@@ -166,7 +166,7 @@ async def test_erase_refuses_an_unfinished_job(status: str, jobs: JobActions, ow
     if status == "running":
         await jobs.claim()
     with pytest.raises(IllegalTransition, match=f"is {status} and cannot be erased: cancel it first"):
-        await service.erase(owner, ORG, key, "cli:bert")
+        await service.erase_job(owner, ORG, key, "cli:bert")
     assert jobs.columns("status") == [status]
     assert erasures(admin) == []
 
@@ -176,7 +176,7 @@ async def test_erase_of_an_unknown_job_is_not_found(jobs: JobActions, owner: Poo
     admin.execute("update ledger.job set status = 'canceled'")
     for org, job in ((OTHER_ORG, key), (ORG, uuid4())):
         with pytest.raises(NotFound):
-            await service.erase(owner, org, job, "cli:bert")
+            await service.erase_job(owner, org, job, "cli:bert")
     assert jobs.columns("id") == [key]
 
 

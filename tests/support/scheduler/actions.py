@@ -38,7 +38,7 @@ class ScheduleActions(Actions):
         """Create a schedule of a user, who is made."""
         first = options.pop("first_run_at", self.now())
         new = NewSchedule(name=options.pop("name", "Rent"), rule=rule, first_run_at=first, **options)
-        return (await service.add_schedule(self.api, self.add_user(uid), new)).row
+        return (await service.create_schedule(self.api, self.add_user(uid), new)).row
 
     async def create_with_expense(self, amount: str = "9.99", **options: Any) -> Schedule:
         """Create a schedule that books an expense."""

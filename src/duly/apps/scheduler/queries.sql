@@ -157,7 +157,7 @@ limit %(limit)s;
 
 -- Answers -------------------------------------------------------------------------------------------------------------
 
--- name: answer
+-- name: answer_run
 -- Accept one answer per run and apply its effects in one transaction; errors are reported by SQLSTATE.
 select is_new, receipt from scheduler.answer(%(user_id)s, %(run_id)s, %(action)s, %(key)s, %(payload)s);
 

@@ -177,11 +177,11 @@ async def list_reminders(
 # Answers --------------------------------------------------------------------------------------------------------------
 
 
-async def answer(connection: Connection, user_id: UserScope, run_id: int, answer: Answer) -> Row:
+async def answer_run(connection: Connection, user_id: UserScope, run_id: int, answer: Answer) -> Row:
     """Answer a run; return whether the answer `is_new`, and its `receipt`."""
     return await get_row(
         connection,
-        SQL.answer,
+        SQL.answer_run,
         user_id=user_id,
         run_id=run_id,
         action=answer.action,

@@ -23,7 +23,7 @@ async def seed(pool: Pool, user_id: int, now: datetime) -> Creation[Schedule]:
         return Existing(found)
     month = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     try:
-        return await service.add_schedule(pool, user_id, NewSchedule(SAMPLE_NAME, SAMPLE_RULE, month), SAMPLE_KEY)
+        return await service.create_schedule(pool, user_id, NewSchedule(SAMPLE_NAME, SAMPLE_RULE, month), SAMPLE_KEY)
     except KeyReused:  # created concurrently, in another month
         found = await find_sample(pool, user_id)
         assert found, "the sample has the key"

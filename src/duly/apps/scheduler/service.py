@@ -49,7 +49,7 @@ DEFAULT_REVERSAL_SECONDS = 600.0
 # Schedules ------------------------------------------------------------------------------------------------------------
 
 
-async def add_schedule(
+async def create_schedule(
     pool: Pool, user_id: int, new: NewSchedule, idempotency_key: str | None = None, *, starts_now: bool = False
 ) -> Creation[Schedule]:
     """Create a schedule; the same request under the same key creates one.
@@ -234,7 +234,7 @@ async def answer_run(pool: Pool, user_id: UserScope, run_id: int, answer: Answer
     try:
         with translate_errors():
             async with pool.statement() as connection:
-                row = await repository.answer(connection, user_id, run_id, with_normalized_amount(answer))
+                row = await repository.answer_run(connection, user_id, run_id, with_normalized_amount(answer))
     except AlreadyAnswered as error:
         raise AlreadyAnswered(describe_first_answer(error.receipt or {}, str(error)), error.receipt) from None
     except RunClosed as error:

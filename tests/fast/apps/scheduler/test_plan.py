@@ -298,15 +298,15 @@ async def test_a_manual_run_is_created_once_a_minute(schedules: ScheduleActions)
 async def test_repeated_request_creates_one_schedule(schedules: ScheduleActions) -> None:
     user = schedules.add_user()
     options = NewSchedule(name="Rent", rule=MONTHLY, first_run_at=schedules.now())
-    first = await service.add_schedule(schedules.api, user, options, "key")
-    again = await service.add_schedule(schedules.api, user, options, "key")
+    first = await service.create_schedule(schedules.api, user, options, "key")
+    again = await service.create_schedule(schedules.api, user, options, "key")
     assert isinstance(first, Created)
     assert isinstance(again, Existing)
     assert again.row.id == first.row.id
     other = NewSchedule(name="Gym", rule=MONTHLY, first_run_at=options.first_run_at)
     with pytest.raises(KeyReused):
-        await service.add_schedule(schedules.api, user, other, "key")
-    assert isinstance(await service.add_schedule(schedules.api, schedules.add_user("bo"), other, "key"), Created)
+        await service.create_schedule(schedules.api, user, other, "key")
+    assert isinstance(await service.create_schedule(schedules.api, schedules.add_user("bo"), other, "key"), Created)
 
 
 async def test_another_users_schedule_is_not_found(schedules: ScheduleActions) -> None:

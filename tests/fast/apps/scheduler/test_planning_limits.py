@@ -276,8 +276,8 @@ async def test_a_request_over_a_limit_names_the_limit(schedules: ScheduleActions
     user = schedules.add_user()
     new = NewSchedule(name="x", rule=MONTHLY, first_run_at=schedules.now())
     schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_USER - 1])
-    made = (await service.add_schedule(schedules.api, user, new, "key")).row
-    again = (await service.add_schedule(schedules.api, user, new, "key")).row
+    made = (await service.create_schedule(schedules.api, user, new, "key")).row
+    again = (await service.create_schedule(schedules.api, user, new, "key")).row
     assert again.id == made.id  # the same request is still answered at the limit
     with pytest.raises(LimitReached, match=f"has {MAX_SCHEDULES_PER_USER} schedules, .*; archive one"):
-        await service.add_schedule(schedules.api, user, new, "another key")
+        await service.create_schedule(schedules.api, user, new, "another key")

@@ -48,7 +48,7 @@ class Layout:
 
 def analyse_layout(region: Region, columns: TableColumns | None = None) -> Layout:
     """Return the shifts of a page and its problems; `columns` are those of a table, if the page is one."""
-    lines, struck_problems = drop_old_times(region.lines)
+    lines, struck_problems = drop_replaced_times(region.lines)
     region = replace(region, lines=lines)
     if columns:
         return analyse_table(region, columns, struck_problems)
@@ -141,7 +141,7 @@ def analyse_table(region: Region, columns: TableColumns, struck_problems: Sequen
 # Old times ------------------------------------------------------------------------------------------------------------
 
 
-def drop_old_times(lines: Sequence[Line]) -> tuple[tuple[Line, ...], list[str]]:
+def drop_replaced_times(lines: Sequence[Line]) -> tuple[tuple[Line, ...], list[str]]:
     """Return the lines without times that others replace, and a problem for each struck-through line without a new one.
 
     A shift starts at its uppermost line, so new times below the old ones are moved up to these if the fields of the

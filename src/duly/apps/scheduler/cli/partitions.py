@@ -23,7 +23,7 @@ MonthName = Annotated[str, typer.Argument(metavar="MONTH", help="The month in UT
 
 
 @app.command("list")
-def list_partitions(as_json: Json = False) -> None:
+def list_months(as_json: Json = False) -> None:
     """List the partitions with their runs and open runs; ~ marks an estimate.
 
     Example: duly partitions list
@@ -71,7 +71,7 @@ def create_partitions(
 
 
 @app.command("archive")
-def archive_partition(
+def archive_month(
     month: MonthName,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write; it must not exist.")],
     as_json: Json = False,
@@ -94,7 +94,7 @@ def archive_partition(
 
 
 @app.command("drop")
-def drop_partition(
+def drop_month(
     month: MonthName,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm that these runs are deleted for good.")] = False,
     as_json: Json = False,

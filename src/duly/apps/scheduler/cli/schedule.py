@@ -87,7 +87,7 @@ def add_schedule(
             catch_up=CatchUp(catch_up),
             expense=build_template(expense_fields, {"currency": owner.currency}),
         )
-        return await service.add_schedule(pool, owner.id, new, key, starts_now=first_at is None)
+        return await service.create_schedule(pool, owner.id, new, key, starts_now=first_at is None)
 
     creation = call_as_api(add)
     print_schedule(creation.row, FIRINGS_AFTER_CHANGE, as_json, outcome=creation_outcome(creation))

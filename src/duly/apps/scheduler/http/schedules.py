@@ -61,7 +61,7 @@ async def create_schedule(
     """The same request under the same `Idempotency-Key` creates one; needs the scope `scheduler:write`."""
     at = await get_current_time(pool)
     starts_now = body.first_run_at is None
-    creation = await service.add_schedule(pool, user_id, body.to_schedule(at), key, starts_now=starts_now)
+    creation = await service.create_schedule(pool, user_id, body.to_schedule(at), key, starts_now=starts_now)
     set_creation_headers(response, creation, f"/v1/schedules/{creation.row.id}")
     return to_schedule_response(creation.row, at)
 
