@@ -1146,7 +1146,13 @@ create or replace trigger "outbox_timeline_update"
     referencing new table as new_rows
     for each statement execute function "duly"."outbox_timeline"();
 
--- The functions of the ledger, which any language may call.
+-- The functions of the ledger, which any language may call. The tables are in db/migrations/sql/engine_0001.up.sql.
+--
+-- Errors of our own have these SQLSTATEs: DU000 rolls find_next back and never leaves it, DU001 a transition that the
+-- state machine does not have (guards.sql), DU002 a key that belongs to another request.
+--
+-- A time that is written comes from duly.clock(), the time of the call; a time in a condition from duly.now(), the
+-- start of the statement, because an index serves only that.
 
 create or replace trigger is_append_only before update or delete on ledger.job_event
     for each row execute function duly.refuse_change();
@@ -1170,9 +1176,10 @@ comment on function ledger.event_id(uuid, bigint) is 'The id of a job''s event w
 -- Enqueue -------------------------------------------------------------------------------------------------------------
 -- Plain SQL that any language may call in its own transaction: nothing exists unless that commits. It runs as its
 -- owner, for whom every row is visible; so it checks whether the caller may act for this org: a transaction that has
--- set an org may enqueue for that one, and one that has set none for any.
+-- set an org may enqueue for that one, and one that has set none for any. "In a statement of its own" is meant for READ
+-- COMMITTED, where each statement sees what was committed before it began.
 
-create or replace function ledger.refuse_other_tenant(org uuid) returns void
+create or replace function ledger.require_org_if_set(org uuid) returns void
     language plpgsql stable set search_path = pg_catalog, pg_temp
     as $$
 begin
@@ -1182,9 +1189,10 @@ begin
 end
 $$;
 
-comment on function ledger.refuse_other_tenant(uuid) is 'A transaction with a tenant may act for that tenant only.';
+comment on function ledger.require_org_if_set(uuid) is
+    'A transaction that has set an org must act for that one; without one it may act for any.';
 
-create or replace function ledger.require_tenant(org uuid) returns void
+create or replace function ledger.require_org(org uuid) returns void
     language plpgsql stable set search_path = pg_catalog, pg_temp
     as $$
 begin
@@ -1195,17 +1203,18 @@ begin
 end
 $$;
 
-comment on function ledger.require_tenant(uuid) is
-    'The caller must act for this org: functions that change jobs run as their owner, for whom every row is visible.';
+comment on function ledger.require_org(uuid) is
+    'The transaction must have set this org: functions that change jobs run as their owner, for whom every row is '
+    'visible.';
 
 create or replace function ledger.first_event_detail(actor text, requested_by text) returns jsonb
     language sql immutable parallel safe
     return nullif(jsonb_strip_nulls(jsonb_build_object(
-        'actor', coalesce(actor, requested_by), 'requested_by', case when requested_by <> actor then requested_by end
+        'actor', actor, 'requested_by', case when requested_by is distinct from actor then requested_by end
     )), '{}');
 
 comment on function ledger.first_event_detail(text, text) is
-    'The detail of a job''s first event: who enqueued it, and for whom, if that is another.';
+    'The detail of a job''s first event: who enqueued it, if the entry point knows that, and for whom, if for another.';
 
 create or replace function ledger.request_digest(
     type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
@@ -1289,7 +1298,7 @@ declare
     due constant timestamptz := coalesce(run_at, now + make_interval(secs => coalesce(delay_seconds, 0)));
     existing_digest bytea;
 begin
-    perform ledger.refuse_other_tenant(org);
+    perform ledger.require_org_if_set(org);
     if num_nonnulls(run_at, delay_seconds) = 2 then
         raise exception 'a job runs at a time or after a delay, not both' using errcode = 'invalid_parameter_value';
     end if;
@@ -1327,7 +1336,7 @@ begin
             return;
         end if;
     end loop;
-    raise exception 'the job of this key was removed each time it was read; retry' using errcode = 'internal_error';
+    raise exception 'the job of this key was deleted meanwhile; retry' using errcode = 'serialization_failure';
 end
 $$;
 
@@ -1342,7 +1351,7 @@ create or replace function ledger.wake() returns void
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- The window is checked first, and here, because most calls end with that.
+    -- Most calls fall into 50 ms that were notified already: they return without calling the slower function.
     if pg_sequence_last_value('duly.wake_ledger') is distinct from duly.this_window() then
         perform duly.wake('ledger');
     end if;
@@ -1384,7 +1393,7 @@ declare
     other record;
     made bigint;
 begin
-    perform ledger.refuse_other_tenant(org);
+    perform ledger.require_org_if_set(org);
     if number > max_batch or number <> any (array[
         coalesce(cardinality(keys), number), coalesce(cardinality(priorities), number),
         coalesce(cardinality(run_ats), number)
@@ -1469,7 +1478,7 @@ create or replace function ledger.remaining_capacity(type text) returns bigint
 declare
     capacity bigint;
 begin
-    -- Locked until the claim commits, and in a statement of its own: the count below includes what other claims took.
+    -- Locked until the claim commits. The count below is a statement of its own, so it includes what other claims took.
     begin
         select l.max_running into capacity
         from ledger.job_limit l
@@ -1504,8 +1513,8 @@ create or replace function ledger.claim(
     floor_run_ats timestamptz[] default null,
     floor_ids uuid[] default null
 ) returns setof ledger.job
-    -- Plans are kept, and may be older than the table is large: only the order of the index will do. Up to PostgreSQL
-    -- 17 a disabled step makes a plan look so expensive that every call would be compiled, which takes longer than the
+    -- plpgsql caches plans, perhaps from when the table was small, so the scan in the order of the index is forced. Up
+    -- to PostgreSQL 17 the cost that a disabled node adds would start JIT on every call, which takes longer than the
     -- claim.
     language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_sort = off set jit = off
     as $$
@@ -1529,29 +1538,29 @@ begin
         )
     ),
     priority_range as (
-        select k.queue, k.type, 2147483647 as above, coalesce(k.floor_priority, -2147483647) as below from handled k
+        select k.queue, k.type, 2147483647 as upper, coalesce(k.floor_priority, -2147483647) as lower from handled k
         union all
         select k.queue, k.type, k.floor_priority, -2147483647 from handled k where k.floor_priority is not null
     ),
     head as (
-        select s.queue, s.type, s.below, h.priority, h.run_at
+        select s.queue, s.type, s.lower, h.priority, h.run_at
         from priority_range s
         cross join lateral (
             select j.priority, j.run_at
             from ledger.job j
             where j.status = 'queued' and j.queue = s.queue and j.type = s.type
-                and j.priority < s.above and j.priority > s.below
+                and j.priority < s.upper and j.priority > s.lower
             order by j.priority desc, j.run_at, j.id
             limit 1
         ) as h
         union all
-        select p.queue, p.type, p.below, h.priority, h.run_at
+        select p.queue, p.type, p.lower, h.priority, h.run_at
         from head p
         cross join lateral (
             select j.priority, j.run_at
             from ledger.job j
             where j.status = 'queued' and j.queue = p.queue and j.type = p.type
-                and j.priority < p.priority and j.priority > p.below
+                and j.priority < p.priority and j.priority > p.lower
             order by j.priority desc, j.run_at, j.id
             limit 1
         ) as h
@@ -1581,7 +1590,7 @@ begin
     if due_groups.queues is null then
         return;
     end if;
-    set local enable_sort = on;  -- no longer than this function lasts, because it sets enable_sort itself
+    set local enable_sort = on;  -- until the function returns: its SET clause restores it
     for due_group in
         select g.queue, g.type, g.priority, g.floor_run_at, g.floor_id, l.max_running is not null as limited
         from unnest(
@@ -1632,19 +1641,20 @@ $$;
 comment on function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]) is
     'Claim due jobs of these queues and types, at most max_jobs: higher priority first, then the type whose oldest '
     'job is due longest. Claims never wait for a job; those of a limited type wait for each other, at most 100 ms. A '
-    'floor lets a claimer skip index entries of what it claimed before, which an old snapshot keeps from vacuum.';
+    'floor, the position up to which the claimer has claimed, skips dead index entries of jobs claimed before: vacuum '
+    'cannot remove them while an old transaction is open.';
 
 -- Done ----------------------------------------------------------------------------------------------------------------
--- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its id, in the order
--- of the ids, and found once. `= any (array[job])` rules out hash and merge joins, and the scan of the table is
--- switched off: no statistics can make the planner do anything but look each row up.
+-- Nearly every job ends here, so it is a function, whose plan is cached: one lookup by id per row, in the order of the
+-- ids. `= any (array[job])` rules out hash and merge joins, and scans of the table are disabled, so no statistics lead
+-- to another plan.
 
 create or replace function ledger.done(jobs uuid[], owners text[], results jsonb[]) returns setof uuid
     language plpgsql set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set jit = off
     as $$
 begin
-    -- A lease without an end is no lease: the condition is on the end, so that only the id is looked up.
+    -- Tests lease_expires_at, not status, so that no index but the primary key fits.
     return query
         update ledger.job as t
         set status = 'succeeded', settled_by = given.owner, lease_owner = null, lease_expires_at = null,
@@ -1664,9 +1674,9 @@ comment on function ledger.done(uuid[], text[], jsonb[]) is
     'came meanwhile was too late.';
 
 -- Expired leases ------------------------------------------------------------------------------------------------------
--- Under a policy the planner may not use what it knows of an enum, so it cannot know that few jobs are running, and
--- would read the whole table. With that switched off only the index of running jobs is left: no other serves this
--- filter or order.
+-- With row level security, statistics are ignored for operators that are not leakproof, such as equality of an enum. So
+-- the planner does not know that few jobs are running, and would scan the table. With scans disabled it uses the index
+-- of running jobs: no other serves this filter or order.
 
 create or replace function ledger.mark_expired(jobs uuid[], max_jobs bigint)
     returns table (job uuid, owner text, type text, queue text, attempt integer, max_attempts integer)
@@ -1732,7 +1742,7 @@ declare
     caller_role constant text := current_setting('role');
     is_done boolean;
 begin
-    -- Acts as the worker's role, which only a login that was granted it can: a handler's, not the API's.
+    -- Works only if the login is a member of the worker's role; that of the API is not.
     perform set_config('role', complete.worker, true);
     is_done := exists (select from ledger.done(
         array[complete.job], array[complete.owner],
@@ -1752,7 +1762,7 @@ create or replace function ledger.is_locked(org uuid, job uuid) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    perform ledger.require_tenant(org);
+    perform ledger.require_org(org);
     perform from ledger.job as t where t.org_id = is_locked.org and t.id = is_locked.job for no key update skip locked;
     return not found;
 end
@@ -1767,7 +1777,8 @@ create or replace function ledger.find_next(queues text[], types text[]) returns
 declare
     next_job uuid;
 begin
-    -- The claim itself, rolled back: nothing else knows its order, its pauses, its limits and its locks.
+    -- The claim itself, rolled back: its order, pauses, limits and locks are written nowhere else. The API may execute
+    -- this function because PostgreSQL checks EXECUTE in branches of explain.sql that are not taken; called, it fails.
     select c.id into next_job from ledger.claim(find_next.queues, find_next.types, 'explain', 1, 1) as c;
     raise exception 'rolled back' using errcode = 'DU000';
 exception when sqlstate 'DU000' then
@@ -1786,7 +1797,7 @@ create or replace function ledger.release_key(org uuid, job uuid, actor text def
 declare
     new_status ledger.job_status;
 begin
-    perform ledger.require_tenant(org);
+    perform ledger.require_org(org);
     update ledger.job as t
     set idempotency_key = null, request_digest = null,
         event_detail = jsonb_strip_nulls(jsonb_build_object(
@@ -1810,7 +1821,7 @@ create or replace function ledger.cancel(
 declare
     new_status ledger.job_status;
 begin
-    perform ledger.require_tenant(org);
+    perform ledger.require_org(org);
     update ledger.job as t
     set status = case when t.status = 'queued' or cancel.now then 'canceled' else t.status end,
         lease_owner = case when t.status = 'running' and not cancel.now then t.lease_owner end,
@@ -1839,7 +1850,7 @@ create or replace function ledger.redrive(org uuid, job uuid, actor text default
 declare
     new_status ledger.job_status;
 begin
-    perform ledger.require_tenant(org);
+    perform ledger.require_org(org);
     update ledger.job as t
     set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
         event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
@@ -1865,7 +1876,7 @@ create or replace function ledger.redrive_many(
     language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_custom_plan
     as $$
 begin
-    perform ledger.require_tenant(org);
+    perform ledger.require_org(org);
     return query
         update ledger.job as t
         set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
@@ -1891,12 +1902,13 @@ comment on function ledger.redrive_many(uuid, bigint, text, text, text, text, ti
     'Put matching dead letters back in the queue, at most max_jobs, the oldest first; locked ones are skipped.';
 
 -- Retention and erasure -----------------------------------------------------------------------------------------------
--- The only ways a job and its log are deleted. Who may do so is decided by EXECUTE; the flag that they set while they
--- run keeps everything else from deleting by mistake.
+-- The only ways a job and its log are deleted. Workers may execute purge (see the privileges below), only the owner
+-- erase: revoke.sql of the migrations takes EXECUTE on every function from PUBLIC. The flag that both set while they
+-- run keeps other statements from deleting by mistake.
 
 create or replace function ledger.purge(max_jobs bigint, out jobs bigint)
-    -- The events of a job are found by its id, also by a plan made when there were few: the cascade is planned in
-    -- here.
+    -- The cascade to the events runs under these settings too, so it looks them up by the job's id even by a plan that
+    -- was cached when there were few.
     language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $$
 begin
@@ -2271,7 +2283,7 @@ grant update (
 grant execute on function ledger.request_digest(text, text, jsonb, timestamptz, double precision)
     to "duly_worker", "duly_api", "duly_readonly";
 
-grant execute on function ledger.refuse_other_tenant(uuid), ledger.wake() to "duly_worker", "duly_api";
+grant execute on function ledger.require_org_if_set(uuid), ledger.wake() to "duly_worker", "duly_api";
 
 grant execute on function ledger.enqueue(
     uuid, text, jsonb, text, text, integer, timestamptz, double precision, integer, ledger.job_backoff_policy,
@@ -2332,8 +2344,8 @@ from unnest(
 "trigger is_append_only on ledger.job_event",
 "trigger is_not_emptied on ledger.job_event",
 "function ledger.event_id",
-"function ledger.refuse_other_tenant",
-"function ledger.require_tenant",
+"function ledger.require_org_if_set",
+"function ledger.require_org",
 "function ledger.first_event_detail",
 "function ledger.request_digest",
 "function ledger.refuse_other_request",
@@ -2402,27 +2414,27 @@ from unnest(
 "d0923b57138819b6db43211454d28336f7b697446a84862bf94780967cec69db",
 "6a612b0178ed114bca73aa175171630e11375a1030b2ddc19ff02ddd74a0b776",
 "0d0780cf6ae8c2e3a0d021a8a1fc486a47a1ca509ea230ad5ac052991a672b17",
-"3cd6b7f35072713164b1d8d929393be969af45cfc65a438ffefbf0eae468465c",
-"7fba35c8ebb1dd0d28b0a8bb69074b4d884ac95c791135a241979c4d9bf604ad",
-"6bb86f9500644daaadaf31b7bbd93772d2178b36127a5c018412891848b1b047",
+"72662d690be2abd3195d51b93f632aa48d1a3e6a98c20a73a92bdcef7cb6db5a",
+"738a55f0ed57b1a826eef4ae25153494ee3e55c6d67b981c8746b05ee32ed98c",
+"9e7e7ef94260ee1a0856435ae7de8e122c04ea83ff65c0123ad0bb019e456289",
 "8547851a2a85d95d0290999e3ec65ed0b229c74067e7f2429a757273a8f7aef5",
 "12e68de56553849076cdb5369ac1437e32c3160f00dec6b12dd63c2bf295ca82",
-"b8d771196977950dccf80fb699e23370e029dffaa23d434d4e1a5a55c2922b48",
-"7ebaf51d4d5b03dcac0c6235d0ba127132c12b26b9e4a705a5c729ac51081a97",
-"f92973fcf3d65a6dfe12cf028358cb4a4025e42dde1f8c0246a4a031c1146ba4",
-"fe39a2947c093c919982e030a9a84e0a0a079ee20252f865ed8d151ecb4eae7b",
-"3c0f20c3f9aa1435fe172f6bee6c9cb624fee43c13b9e55b4092ef38f7519c8d",
-"87e36064c7b72ff9b5b65163fa8310d9fa0f89cad6736cdf29aecc720d0a53f3",
+"82f27cefb54a437e1d25804b8cb8d26efb9de5a033ca10accdad593527093c2f",
+"5a148e7c4606fa380c3ea2cf1e4aa96aafe6c3b31ce1806e5fc440d01a8ab620",
+"e6de5fe036a3390565ae095a5d0ca56e23d8eff964ac9e4c9761e4f16a94e667",
+"5db004d982fbe9cdc8e8c28fd27045127890fdd060d62463df7a14948ca81a85",
+"27b3322dae83e7d716ed06c0fb92d3b1330f343238e4140ca908dc0753e956e6",
+"b6889ac663875c1d6b26fb84331abdd1ea8f284c49e2f11a56f97d11bc7b9c43",
 "b345d80e26fbabb2302f6347e665e42141dc865c2abe690fa28bf09dc27b1283",
 "18045950459be2cdb3747225978f50f45170ab14e81b8eb1cc22937aff60a316",
-"27d75bf16b6399137ee28d691c60f8806474dcb67b7452b2f24fcc25ea45c243",
-"157a0c6b8e244534d15b7996910fc175ae3d1b11bc5c6866f40afa27e06e7d02",
-"4dbae63e9166397d4cef921aa643e83a9076dc642e29a773e24cdfc80c66c0cc",
-"38a04f8aa84dd9984a6442255a7b2287091a90072fb0e57d6621848825c367ec",
-"68c0495edf2931fca4459b9fcbab3727387b8394c8e29cfc04e3756cf4adc9ec",
-"09b66a3a306792c826b69e647e218285429643f5fde5ce6e7a2428479713dadb",
-"4e4fdab364f78e26df4a8b1c58f950ae9216ae4c6a03d16eba1179dae8463e12",
-"ac20b6d5fdb33647a79d2ab80551b6b201daa9e000fc3832b46edbed0d6a664a",
+"bd7dc525f7401995bd8cde1eba3467d85c215f00ee6995527724bd0db764e475",
+"cbf6d4844f4c1c668f39cc23b4160ecb7398f73aa0018d35f9563f8a2215a543",
+"915e23bd9ab17265e254c5fccb13bbc72b49031bdb5ccd166bd18c8250561c88",
+"c09c96fd351d347d2dcd6ce305dff1ebef2b5432d85be0c53dbf7a4dd9c309b1",
+"d4058d9716cb404df4f01daa93d2e45c294c11892599a3f5a471a5af882cf6c7",
+"d8f1e9dde1291d0431b3474ca0d168c412c7799d55ed877fde4b2703f1f04c74",
+"59d6f0bb405c54558c4c7577aece5fd18efb281d2c7142cdc8bd36603be961f8",
+"32ae33623144631748eabe566fe4ead675470f05db7bc4ff52e987dd20fca2c8",
 "1fb39e8a8f88a279501bc24145f9ef04c51aefa572abcfddd5a80c48f2cf72ed",
 "de1e67a0ecad8b7c1e3479e46a6e467f47d844e8bf07573fc75b94c9572b1ef6",
 "a2842efca38bf3eba7ff104b4d2fad5d428bae37c938db3d18857e2d19303458",
@@ -2436,7 +2448,7 @@ from unnest(
 "c7b0db01358c74d50cf223e2c6332ad50016cc524c921db04c6f1cf347d2feaf",
 "82331bd359c0997e4d47cdd72f8a60d59472ff1ccd1cbf5164ea2dbe21b96ef4",
 "eafa8551e213a13f17ab945e416108a512f2436d083debb8c701faf5a4c64fff",
-"d978512cf745a61a7a27cd80d98eb3bb5cac231520bf8759404897a8ea9bdcea"}'::text[]
+"c8d1bb2c239688dda57708bbd615d368d622812912c70af6394f353e7b790a06"}'::text[]
 ) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 

@@ -112,6 +112,7 @@ def enqueue_job(
         run_at=parse_time("--at", at),
         delay_seconds=parse_duration("--delay", delay),
         requested_by=actor(),
+        actor=actor(),
         options=JobOptions(
             priority=priority,
             max_attempts=max_attempts,

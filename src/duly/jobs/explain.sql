@@ -2,10 +2,12 @@
 
 -- name: find_situation
 -- One statement, one snapshot: all parts of the result are consistent. A job of another org is not visible. Counts
--- include what the role may see: as the worker's role the jobs of all orgs, as the API's those of this one. A worker is
--- alive when it was seen recently and is neither stopping nor stopped; it registers each type that it handles as a work
--- type: ledger:<queue>/<type>. Several processes may have one worker id: `handler` has them all.
--- Whether a claim would return the job now is answered by the claim itself, for roles that may claim.
+-- include what the role may see: as the worker's role the jobs of all orgs, as the API's those of this one.
+--
+-- A worker is alive when it was seen recently and is neither stopping nor stopped. It registers each type that it
+-- handles as a work type, ledger:<queue>/<type>; names may contain slashes, so `handled_type` has all possible splits.
+-- Several processes may have one worker id: `handler` adds them up. `waiting_line` counts the due jobs that go first, in
+-- the order of ledger.claim: keep the two alike. `would_be_claimed` asks the claim itself, for roles that may claim.
 with job as materialized (
     select *
     from ledger.job

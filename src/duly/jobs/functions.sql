@@ -1,4 +1,10 @@
--- The functions of the ledger, which any language may call.
+-- The functions of the ledger, which any language may call. The tables are in db/migrations/sql/engine_0001.up.sql.
+--
+-- Errors of our own have these SQLSTATEs: DU000 rolls find_next back and never leaves it, DU001 a transition that the
+-- state machine does not have (guards.sql), DU002 a key that belongs to another request.
+--
+-- A time that is written comes from duly.clock(), the time of the call; a time in a condition from duly.now(), the
+-- start of the statement, because an index serves only that.
 
 create or replace trigger is_append_only before update or delete on ledger.job_event
     for each row execute function duly.refuse_change();
@@ -20,9 +26,10 @@ comment on function ledger.event_id(uuid, bigint) is 'The id of a job''s event w
 -- Enqueue -------------------------------------------------------------------------------------------------------------
 -- Plain SQL that any language may call in its own transaction: nothing exists unless that commits. It runs as its
 -- owner, for whom every row is visible; so it checks whether the caller may act for this org: a transaction that has
--- set an org may enqueue for that one, and one that has set none for any.
+-- set an org may enqueue for that one, and one that has set none for any. "In a statement of its own" is meant for READ
+-- COMMITTED, where each statement sees what was committed before it began.
 
-create or replace function ledger.refuse_other_tenant(org uuid) returns void
+create or replace function ledger.require_org_if_set(org uuid) returns void
     language plpgsql stable set search_path = pg_catalog, pg_temp
     as $$
 begin
@@ -31,9 +38,10 @@ begin
     end if;
 end
 $$;
-comment on function ledger.refuse_other_tenant(uuid) is 'A transaction with a tenant may act for that tenant only.';
+comment on function ledger.require_org_if_set(uuid) is
+    'A transaction that has set an org must act for that one; without one it may act for any.';
 
-create or replace function ledger.require_tenant(org uuid) returns void
+create or replace function ledger.require_org(org uuid) returns void
     language plpgsql stable set search_path = pg_catalog, pg_temp
     as $$
 begin
@@ -43,16 +51,17 @@ begin
     end if;
 end
 $$;
-comment on function ledger.require_tenant(uuid) is
-    'The caller must act for this org: functions that change jobs run as their owner, for whom every row is visible.';
+comment on function ledger.require_org(uuid) is
+    'The transaction must have set this org: functions that change jobs run as their owner, for whom every row is '
+    'visible.';
 
 create or replace function ledger.first_event_detail(actor text, requested_by text) returns jsonb
     language sql immutable parallel safe
     return nullif(jsonb_strip_nulls(jsonb_build_object(
-        'actor', coalesce(actor, requested_by), 'requested_by', case when requested_by <> actor then requested_by end
+        'actor', actor, 'requested_by', case when requested_by is distinct from actor then requested_by end
     )), '{}');
 comment on function ledger.first_event_detail(text, text) is
-    'The detail of a job''s first event: who enqueued it, and for whom, if that is another.';
+    'The detail of a job''s first event: who enqueued it, if the entry point knows that, and for whom, if for another.';
 
 create or replace function ledger.request_digest(
     type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
@@ -134,7 +143,7 @@ declare
     due constant timestamptz := coalesce(run_at, now + make_interval(secs => coalesce(delay_seconds, 0)));
     existing_digest bytea;
 begin
-    perform ledger.refuse_other_tenant(org);
+    perform ledger.require_org_if_set(org);
     if num_nonnulls(run_at, delay_seconds) = 2 then
         raise exception 'a job runs at a time or after a delay, not both' using errcode = 'invalid_parameter_value';
     end if;
@@ -172,7 +181,7 @@ begin
             return;
         end if;
     end loop;
-    raise exception 'the job of this key was removed each time it was read; retry' using errcode = 'internal_error';
+    raise exception 'the job of this key was deleted meanwhile; retry' using errcode = 'serialization_failure';
 end
 $$;
 comment on function ledger.enqueue(
@@ -186,7 +195,7 @@ create or replace function ledger.wake() returns void
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- The window is checked first, and here, because most calls end with that.
+    -- Most calls fall into 50 ms that were notified already: they return without calling the slower function.
     if pg_sequence_last_value('duly.wake_ledger') is distinct from duly.this_window() then
         perform duly.wake('ledger');
     end if;
@@ -227,7 +236,7 @@ declare
     other record;
     made bigint;
 begin
-    perform ledger.refuse_other_tenant(org);
+    perform ledger.require_org_if_set(org);
     if number > max_batch or number <> any (array[
         coalesce(cardinality(keys), number), coalesce(cardinality(priorities), number),
         coalesce(cardinality(run_ats), number)
@@ -311,7 +320,7 @@ create or replace function ledger.remaining_capacity(type text) returns bigint
 declare
     capacity bigint;
 begin
-    -- Locked until the claim commits, and in a statement of its own: the count below includes what other claims took.
+    -- Locked until the claim commits. The count below is a statement of its own, so it includes what other claims took.
     begin
         select l.max_running into capacity
         from ledger.job_limit l
@@ -345,8 +354,8 @@ create or replace function ledger.claim(
     floor_run_ats timestamptz[] default null,
     floor_ids uuid[] default null
 ) returns setof ledger.job
-    -- Plans are kept, and may be older than the table is large: only the order of the index will do. Up to PostgreSQL
-    -- 17 a disabled step makes a plan look so expensive that every call would be compiled, which takes longer than the
+    -- plpgsql caches plans, perhaps from when the table was small, so the scan in the order of the index is forced. Up
+    -- to PostgreSQL 17 the cost that a disabled node adds would start JIT on every call, which takes longer than the
     -- claim.
     language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_sort = off set jit = off
     as $$
@@ -370,29 +379,29 @@ begin
         )
     ),
     priority_range as (
-        select k.queue, k.type, 2147483647 as above, coalesce(k.floor_priority, -2147483647) as below from handled k
+        select k.queue, k.type, 2147483647 as upper, coalesce(k.floor_priority, -2147483647) as lower from handled k
         union all
         select k.queue, k.type, k.floor_priority, -2147483647 from handled k where k.floor_priority is not null
     ),
     head as (
-        select s.queue, s.type, s.below, h.priority, h.run_at
+        select s.queue, s.type, s.lower, h.priority, h.run_at
         from priority_range s
         cross join lateral (
             select j.priority, j.run_at
             from ledger.job j
             where j.status = 'queued' and j.queue = s.queue and j.type = s.type
-                and j.priority < s.above and j.priority > s.below
+                and j.priority < s.upper and j.priority > s.lower
             order by j.priority desc, j.run_at, j.id
             limit 1
         ) as h
         union all
-        select p.queue, p.type, p.below, h.priority, h.run_at
+        select p.queue, p.type, p.lower, h.priority, h.run_at
         from head p
         cross join lateral (
             select j.priority, j.run_at
             from ledger.job j
             where j.status = 'queued' and j.queue = p.queue and j.type = p.type
-                and j.priority < p.priority and j.priority > p.below
+                and j.priority < p.priority and j.priority > p.lower
             order by j.priority desc, j.run_at, j.id
             limit 1
         ) as h
@@ -422,7 +431,7 @@ begin
     if due_groups.queues is null then
         return;
     end if;
-    set local enable_sort = on;  -- no longer than this function lasts, because it sets enable_sort itself
+    set local enable_sort = on;  -- until the function returns: its SET clause restores it
     for due_group in
         select g.queue, g.type, g.priority, g.floor_run_at, g.floor_id, l.max_running is not null as limited
         from unnest(
@@ -472,19 +481,20 @@ $$;
 comment on function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]) is
     'Claim due jobs of these queues and types, at most max_jobs: higher priority first, then the type whose oldest '
     'job is due longest. Claims never wait for a job; those of a limited type wait for each other, at most 100 ms. A '
-    'floor lets a claimer skip index entries of what it claimed before, which an old snapshot keeps from vacuum.';
+    'floor, the position up to which the claimer has claimed, skips dead index entries of jobs claimed before: vacuum '
+    'cannot remove them while an old transaction is open.';
 
 -- Done ----------------------------------------------------------------------------------------------------------------
--- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its id, in the order
--- of the ids, and found once. `= any (array[job])` rules out hash and merge joins, and the scan of the table is
--- switched off: no statistics can make the planner do anything but look each row up.
+-- Nearly every job ends here, so it is a function, whose plan is cached: one lookup by id per row, in the order of the
+-- ids. `= any (array[job])` rules out hash and merge joins, and scans of the table are disabled, so no statistics lead
+-- to another plan.
 
 create or replace function ledger.done(jobs uuid[], owners text[], results jsonb[]) returns setof uuid
     language plpgsql set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set jit = off
     as $$
 begin
-    -- A lease without an end is no lease: the condition is on the end, so that only the id is looked up.
+    -- Tests lease_expires_at, not status, so that no index but the primary key fits.
     return query
         update ledger.job as t
         set status = 'succeeded', settled_by = given.owner, lease_owner = null, lease_expires_at = null,
@@ -503,9 +513,9 @@ comment on function ledger.done(uuid[], text[], jsonb[]) is
     'came meanwhile was too late.';
 
 -- Expired leases ------------------------------------------------------------------------------------------------------
--- Under a policy the planner may not use what it knows of an enum, so it cannot know that few jobs are running, and
--- would read the whole table. With that switched off only the index of running jobs is left: no other serves this
--- filter or order.
+-- With row level security, statistics are ignored for operators that are not leakproof, such as equality of an enum. So
+-- the planner does not know that few jobs are running, and would scan the table. With scans disabled it uses the index
+-- of running jobs: no other serves this filter or order.
 
 create or replace function ledger.mark_expired(jobs uuid[], max_jobs bigint)
     returns table (job uuid, owner text, type text, queue text, attempt integer, max_attempts integer)
@@ -569,7 +579,7 @@ declare
     caller_role constant text := current_setting('role');
     is_done boolean;
 begin
-    -- Acts as the worker's role, which only a login that was granted it can: a handler's, not the API's.
+    -- Works only if the login is a member of the worker's role; that of the API is not.
     perform set_config('role', complete.worker, true);
     is_done := exists (select from ledger.done(
         array[complete.job], array[complete.owner],
@@ -588,7 +598,7 @@ create or replace function ledger.is_locked(org uuid, job uuid) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    perform ledger.require_tenant(org);
+    perform ledger.require_org(org);
     perform from ledger.job as t where t.org_id = is_locked.org and t.id = is_locked.job for no key update skip locked;
     return not found;
 end
@@ -602,7 +612,8 @@ create or replace function ledger.find_next(queues text[], types text[]) returns
 declare
     next_job uuid;
 begin
-    -- The claim itself, rolled back: nothing else knows its order, its pauses, its limits and its locks.
+    -- The claim itself, rolled back: its order, pauses, limits and locks are written nowhere else. The API may execute
+    -- this function because PostgreSQL checks EXECUTE in branches of explain.sql that are not taken; called, it fails.
     select c.id into next_job from ledger.claim(find_next.queues, find_next.types, 'explain', 1, 1) as c;
     raise exception 'rolled back' using errcode = 'DU000';
 exception when sqlstate 'DU000' then
@@ -620,7 +631,7 @@ create or replace function ledger.release_key(org uuid, job uuid, actor text def
 declare
     new_status ledger.job_status;
 begin
-    perform ledger.require_tenant(org);
+    perform ledger.require_org(org);
     update ledger.job as t
     set idempotency_key = null, request_digest = null,
         event_detail = jsonb_strip_nulls(jsonb_build_object(
@@ -643,7 +654,7 @@ create or replace function ledger.cancel(
 declare
     new_status ledger.job_status;
 begin
-    perform ledger.require_tenant(org);
+    perform ledger.require_org(org);
     update ledger.job as t
     set status = case when t.status = 'queued' or cancel.now then 'canceled' else t.status end,
         lease_owner = case when t.status = 'running' and not cancel.now then t.lease_owner end,
@@ -671,7 +682,7 @@ create or replace function ledger.redrive(org uuid, job uuid, actor text default
 declare
     new_status ledger.job_status;
 begin
-    perform ledger.require_tenant(org);
+    perform ledger.require_org(org);
     update ledger.job as t
     set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
         event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
@@ -696,7 +707,7 @@ create or replace function ledger.redrive_many(
     language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_custom_plan
     as $$
 begin
-    perform ledger.require_tenant(org);
+    perform ledger.require_org(org);
     return query
         update ledger.job as t
         set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
@@ -721,12 +732,13 @@ comment on function ledger.redrive_many(uuid, bigint, text, text, text, text, ti
     'Put matching dead letters back in the queue, at most max_jobs, the oldest first; locked ones are skipped.';
 
 -- Retention and erasure -----------------------------------------------------------------------------------------------
--- The only ways a job and its log are deleted. Who may do so is decided by EXECUTE; the flag that they set while they
--- run keeps everything else from deleting by mistake.
+-- The only ways a job and its log are deleted. Workers may execute purge (see the privileges below), only the owner
+-- erase: revoke.sql of the migrations takes EXECUTE on every function from PUBLIC. The flag that both set while they
+-- run keeps other statements from deleting by mistake.
 
 create or replace function ledger.purge(max_jobs bigint, out jobs bigint)
-    -- The events of a job are found by its id, also by a plan made when there were few: the cascade is planned in
-    -- here.
+    -- The cascade to the events runs under these settings too, so it looks them up by the job's id even by a plan that
+    -- was cached when there were few.
     language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $$
 begin
@@ -834,7 +846,7 @@ grant update (
 ) on ledger.job to {worker};
 grant execute on function ledger.request_digest(text, text, jsonb, timestamptz, double precision)
     to {worker}, {api}, {readonly};
-grant execute on function ledger.refuse_other_tenant(uuid), ledger.wake() to {worker}, {api};
+grant execute on function ledger.require_org_if_set(uuid), ledger.wake() to {worker}, {api};
 grant execute on function ledger.enqueue(
     uuid, text, jsonb, text, text, integer, timestamptz, double precision, integer, ledger.job_backoff_policy,
     double precision, double precision, double precision, interval, text, text

@@ -1,4 +1,4 @@
--- Invariants of jobs; see verify/invariants.sql.
+-- Invariants of jobs; verify/invariants.sql says what an invariant is, and why subqueries end with `offset 0`.
 
 -- name: job_events_have_no_gap_and_are_linked
 -- The events of a job are numbered 1, 2, 3, and each begins in the state in which the previous one ended.
@@ -117,23 +117,23 @@ limit %(limit)s;
 -- actor is not checked, unless the job is done.
 select offender
 from (
-    select format('job %%s is %%s, let go of by %%s and in the log by %%s, last claimed by %%s', j.id, j.status,
-        coalesce(j.settled_by, 'none'), coalesce(last.let_go_by, 'an unknown owner'), coalesce(last.claimed_by, 'none'))
+    select format('job %%s is %%s, settled by %%s and in the log by %%s, last claimed by %%s', j.id, j.status,
+        coalesce(j.settled_by, 'none'), coalesce(last.ended_by, 'an unknown owner'), coalesce(last.claimed_by, 'none'))
         as offender
     from ledger.job as j
     join (
         select e.job_id, e.prev_status, e.next_status, e.detail_json ->> 'reason' as reason,
             e.detail_json ->> 'holder' as swept_from,
-            coalesce(e.detail_json ->> 'holder', e.detail_json ->> 'actor') as let_go_by,
+            coalesce(e.detail_json ->> 'holder', e.detail_json ->> 'actor') as ended_by,
             lag(e.detail_json ->> 'actor') over log as claimed_by, lead(e.seq) over log is null as is_last
         from ledger.job_event as e
         where (e.prev_status = 'running') <> (e.next_status = 'running')
         window log as (partition by e.job_id order by e.seq)
     ) as last on last.job_id = j.id and last.is_last and last.prev_status = 'running'
     where last.reason is distinct from 'cancel_requested' and (
-        last.let_go_by <> last.claimed_by
+        last.ended_by <> last.claimed_by
         or (j.settled_by is distinct from last.claimed_by and last.swept_from is null
-            and (last.let_go_by is not null or last.next_status = 'succeeded'))
+            and (last.ended_by is not null or last.next_status = 'succeeded'))
     )
     offset 0
 ) as found

@@ -10,10 +10,10 @@
 -- makes it a dead letter.
 --
 -- Rows are settled and released in the order of their keys, so that two batches never deadlock. Each row is looked up
--- by its own key: a join would rely on statistics that have never seen so many owned rows. In a settle the inner
--- selects hide the number of rows from the planner, so that a scan of the table does not look cheaper than the
--- lookups. lease_expires_at says that a job is leased, not its status: no index has that column, so that no index but
--- the primary key can be used.
+-- by its key in a lateral join: the planner would choose a plain join by statistics from a time when few rows had an
+-- owner. In a settle, `select %(keys)s` hides the length of the arrays from the planner; for a long one it would scan
+-- the table. Where a settle tests lease_expires_at and not status, that is for the plan too: no index has that column,
+-- so only the primary key fits.
 
 -- name: claim
 -- Due jobs of the handled types get a new lease owner. Each claim counts as a start, so a crash counts.
@@ -43,7 +43,7 @@ select job as key, owner, type, queue, attempt, max_attempts from ledger.mark_ex
 -- name: renew
 -- Every lease that is still ours is extended, and nothing here waits for a lock. A locked row is skipped and read
 -- back: if it is still ours, our own transaction has locked it and the next heartbeat renews it; otherwise it is lost.
--- An expired lease is lost too: a heartbeat that crosses a release must not undo it.
+-- A heartbeat does not extend an expired lease. Its owner may still settle it, until a sweep takes it.
 with given as (
     select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),
@@ -54,7 +54,7 @@ free as (
         select t.id
         from ledger.job as t
         where t.id = given.key and t.lease_owner = given.owner and t.status = 'running'
-            and not (lease_expires_at < duly.clock())
+            and t.lease_expires_at >= duly.clock()
         for no key update skip locked
     ) as ours
 ),
@@ -73,7 +73,7 @@ select
 from given
 left join lateral (
     select
-        t.status = 'running' and t.lease_owner = given.owner and not (lease_expires_at < duly.clock()) as ours,
+        t.status = 'running' and t.lease_owner = given.owner and t.lease_expires_at >= duly.clock() as ours,
         t.cancel_requested_at is not null as cancelled
     from ledger.job as t
     where t.id = given.key
@@ -180,7 +180,8 @@ select key from settled;
 
 -- name: retry_or_dead_letter
 -- Second transition of a failure, fenced by the owner that the first one kept: to queued after a delay, or, when it
--- was given up or max_attempts is reached, to dead_letter. The delay is that of backoff.py.
+-- was given up or max_attempts is reached, to dead_letter. The delay is that of backoff.py: its jitter comes after the
+-- cap, so that the longest wait is 1.2 times the cap.
 with given as (
     select *
     from unnest((select %(keys)s::uuid[]), (select %(owners)s::text[])) as g (key, owner)

@@ -18,8 +18,8 @@ where queue = %(queue)s and type = %(type)s and paused_at is not null
 returning queue, type;
 
 -- name: set_concurrency
--- How many jobs of a type may run at once, over all workers (the column `max_running`); null lifts the limit. It
--- applies to claims that begin after this commits.
+-- How many jobs of a type may run at once, over all workers (the column `max_running`); null lifts the limit, and adds
+-- no row for a type without one. It applies to claims that begin after this commits.
 insert into ledger.job_limit (type, max_running)
 select %(type)s, %(concurrency)s::bigint
 where %(concurrency)s::bigint is not null or exists (select from ledger.job_limit where queue = '*' and type = %(type)s)

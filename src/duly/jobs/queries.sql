@@ -30,7 +30,7 @@ select redrive_many as id from ledger.redrive_many(
 );
 
 -- name: wake_workers
--- A hint that a job is due; workers also poll.
+-- A hint that a job is due, which the caller that made it due sends; workers also poll.
 select ledger.wake();
 
 -- name: purge

@@ -44,6 +44,25 @@ async def test_enqueue_stores_every_option_of_the_request(jobs: JobActions, work
     assert await repository.find_job(worker, OTHER_ORG, job.id) is None
 
 
+def test_first_event_names_no_actor_when_the_caller_states_only_for_whom(jobs: JobActions, admin: Admin) -> None:
+    (one,) = jobs.enqueue(requested_by="anna")
+    ((other,),) = admin.execute(
+        "select id from ledger.enqueue_many(org => %s, type => 'work', payloads => array['{}'::jsonb],"
+        " requested_by => 'anna')",
+        (ORG,),
+    )
+    assert jobs.events(one) == jobs.events(other) == [(None, "queued", {"requested_by": "anna"})]
+
+
+def test_job_that_is_deleted_while_its_key_is_read_is_an_error_that_drivers_repeat(
+    jobs: JobActions, admin: Admin
+) -> None:
+    admin.execute("create function vanish() returns trigger language plpgsql as 'begin return null; end'")
+    admin.execute("create trigger vanish before insert on ledger.job for each row execute function vanish()")
+    with pytest.raises(psycopg.errors.SerializationFailure, match="the job of this key was deleted meanwhile; retry"):
+        jobs.enqueue(key="k")
+
+
 def test_same_key_returns_the_same_job_and_another_request_is_refused(jobs: JobActions, admin: Admin) -> None:
     first = jobs.enqueue(key="k", payload={"b": 1, "a": [1, 2]})
     assert jobs.enqueue(key="k", payload={"a": [1, 2], "b": 1}) == first

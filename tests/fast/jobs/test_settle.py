@@ -349,7 +349,7 @@ async def test_invalid_progress_is_refused(stage: str | None, percent: int, jobs
 def test_event_detail_applies_to_one_transition_only(jobs: JobActions, admin: Admin) -> None:
     (key,) = jobs.enqueue(requested_by="anna")
     admin.execute("update ledger.job set status = 'canceled'")
-    assert [detail for _, _, detail in jobs.events(key)] == [{"actor": "anna"}, None]
+    assert [detail for _, _, detail in jobs.events(key)] == [{"requested_by": "anna"}, None]
     admin.execute("update ledger.job set event_detail = '{}'")
     assert jobs.columns("event_detail") == [None]
 
