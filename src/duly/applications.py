@@ -86,12 +86,12 @@ def parse_names(value: str) -> tuple[str, ...]:
 
 
 def has_bot(value: str) -> bool:
-    """Does a value of DULY_APPS switch on every application that the Telegram bot serves?"""
+    """Return whether a value of DULY_APPS switches on every application that the Telegram bot serves."""
     return set(BOT_SERVES) <= set(parse_names(value))
 
 
 def describe_as_off(value: str, thing: str, owner: Application) -> str:
-    """Say that something belongs to an application that is switched off, and how to switch it on."""
+    """Describe that something belongs to an application that is switched off, and how to switch it on."""
     wanted = ",".join(name for name in DECLARATIONS if name in (*parse_names(value), owner.name))
     return (
         f"{SETTING}={value}: {thing} belongs to the application {owner.name}, which is switched off; "

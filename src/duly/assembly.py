@@ -140,7 +140,7 @@ def list_console_channels(settings: Settings) -> dict[str, str]:
 
 
 def is_console_fallback(settings: Settings) -> bool:
-    """Does the console take the messages of a channel that is not configured?"""
+    """Return whether messages of a channel that is not configured go to the console."""
     return settings.telegram_on_console and "console" not in settings.sender_off.split(",")
 
 

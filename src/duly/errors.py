@@ -16,7 +16,7 @@
           AlreadyAnswered         ALREADY_ANSWERED   the run has an answer; carries its receipt
           RunClosed               RUN_CLOSED       the run ended without an answer
           NothingToReverse        NOTHING_TO_REVERSE nothing was booked, or the time for reversing it is over
-          IllegalTransition             ILLEGAL_TRANSITION     the state machine has no such transition
+          IllegalTransition       ILLEGAL_TRANSITION the state machine has no such transition
           LimitReached            LIMIT_REACHED    a documented limit of rows is reached
         RateLimited             RATE_LIMITED       too many requests from one caller 429
         AlreadyRunning          ALREADY_RUNNING    a second `up` in one directory 409
@@ -307,6 +307,9 @@ class NotMigrated(Misconfigured):
 
     code = "NOT_MIGRATED"
     title = "The database is not migrated"
+
+    def __init__(self, message: str = "this database lacks duly's tables; create them with: duly migrate") -> None:
+        super().__init__(message)
 
 
 class PortTaken(Misconfigured):

@@ -42,10 +42,10 @@ def install(extra: str) -> None:
 
 
 def is_installed(extra: str) -> bool:
-    """Check whether every module of the extra can be imported."""
+    """Return whether every module of the extra can be imported."""
     return all(importlib.util.find_spec(module) for module in MODULES[extra])
 
 
 def is_checkout() -> bool:
-    """Check whether this process runs from a clone, inside the environment that its launcher prepares."""
+    """Return whether this process runs from a clone, inside the environment that its launcher prepares."""
     return (launcher.ROOT / "requirements.lock").exists() and sys.prefix == str(launcher.ROOT / ".venv")

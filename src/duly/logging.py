@@ -184,7 +184,7 @@ def route_standard_logging(output: Output, level: int) -> None:
 
 
 def has_no_connection(record: logging.LogRecord) -> bool:
-    """Tell whether a record is free of psycopg's connection objects, which mean nothing to a reader."""
+    """Return whether a record is free of psycopg's connection objects, which mean nothing to a reader."""
     args = record.args if isinstance(record.args, tuple) else ()
     return not any(type(arg).__module__.startswith("psycopg") and not isinstance(arg, Exception) for arg in args)
 

@@ -37,7 +37,7 @@ def load_settings() -> Settings:
 
 
 def is_for_tests(database: str) -> bool:
-    """Does the name of a database contain the word test?"""
+    """Return whether the name of a database contains the word test."""
     return "test" in database.lower().replace("-", "_").split("_")
 
 

@@ -21,7 +21,7 @@ def strip_own_frames(error: BaseException) -> BaseException:
 
 
 def is_own_frame(frame: FrameType) -> bool:
-    """Check whether a frame belongs to duly, or to the standard library code that calls a handler for it."""
+    """Return whether a frame belongs to duly, or to the standard library code that calls a handler for it."""
     package, _, _ = str(frame.f_globals.get("__name__", "")).partition(".")
     return package in CALLER_PACKAGES or frame.f_code.co_filename.startswith(OWN_FILES)
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from duly.accounts.signature import SIGNATURE_LENGTH, is_signature_valid, signature_for
 from duly.errors import InvalidArgument
 
-LINK_TTL_MINUTES = 60
+LINK_TTL_MINUTES = 60.0
 PURPOSE = "telegram.link"
 BODY = struct.Struct(">qI4x")  # user id, expiry, padding
 BODY_LENGTH = 22

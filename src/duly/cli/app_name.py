@@ -46,5 +46,5 @@ def broken_app(name: str, module: str, error: Exception) -> InvalidArgument:
 
 
 def is_machinery(filename: str) -> bool:
-    """Is this file this module, or Python's import system?"""
+    """Return whether a file is this module or belongs to Python's import system."""
     return filename in (__file__, importlib.__file__) or filename.startswith("<frozen importlib")

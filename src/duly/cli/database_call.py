@@ -5,9 +5,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from psycopg import OperationalError, errors
+from psycopg import OperationalError
 
 from duly.cli.existing_database import open_existing
+from duly.db.error_table import MISSING_OBJECT_ERRORS
 from duly.db.pool import Pool, open_pool
 from duly.errors import NotMigrated, Unavailable
 from duly.settings import load_settings
@@ -16,7 +17,6 @@ Result = TypeVar("Result")
 # An application's login must not become the owner: that would lift every policy and guard off it.
 USE_ANOTHER_LOGIN = ", the owner of duly's tables; run this command with the login that migrated (DATABASE_URL)"
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())  # our own error reports it in one line
-NOT_MIGRATED = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction, errors.InvalidSchemaName)
 
 
 def call_as_api(function: Callable[[Pool], Awaitable[Result]]) -> Result:
@@ -49,8 +49,8 @@ def call(function: Callable[[Pool], Awaitable[Result]], role: str, advice: str |
     with open_existing(load_settings()) as database:
         try:
             return asyncio.run(run(database.dsn))
-        except NOT_MIGRATED:
-            raise NotMigrated("this database lacks tables of duly; make them with: duly migrate") from None
+        except MISSING_OBJECT_ERRORS:
+            raise NotMigrated from None
         except OperationalError as error:
             raise Unavailable(
                 f"the connection to the database was lost; the command may or may not have taken effect: {error}"

@@ -19,7 +19,7 @@ from typing import IO, Literal
 
 from duly.executors import lifeline
 
-HURRY_SECONDS = 5.0  # time to stop after a second signal
+FORCED_STOP_SECONDS = 5.0  # after a second signal
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 10.0
 HEALTHY_SECONDS = 30.0
@@ -43,21 +43,21 @@ Output = IO[bytes] | None
 async def run_tree(
     components: Sequence[Component],
     stop: asyncio.Event,
+    force_stop: asyncio.Event,
     report: Report,
-    hurry: asyncio.Event | None = None,
-    output: Output = None,
+    output: Output,
 ) -> None:
     """Keep the components running until `stop` is set, then stop them all; returns when the last one is gone.
 
-    `hurry` sends the signal again, at which a worker stops at once. Their output goes to `output`, or to our standard
-    error.
+    `force_stop` sends the signal again, at which a worker stops at once. Their output goes to `output`, or to our
+    standard error.
     """
     reading, writing = os.pipe()
     try:
         async with asyncio.TaskGroup() as group:
             for component in components:
                 group.create_task(
-                    keep_running(component, reading, stop, hurry or asyncio.Event(), report, output),
+                    keep_running(component, reading, stop, force_stop, report, output),
                     name=component.name,
                 )
     finally:
@@ -69,7 +69,7 @@ async def keep_running(
     component: Component,
     lifeline_end: int,
     stop: asyncio.Event,
-    hurry: asyncio.Event,
+    force_stop: asyncio.Event,
     report: Report,
     output: Output,
 ) -> None:
@@ -79,7 +79,7 @@ async def keep_running(
         process = await start(component, lifeline_end, output)
         started_at = time.monotonic()
         if await first_of(process.wait(), stop.wait()) == "second":
-            await end(process, component.stop_seconds, hurry)
+            await end(process, component.stop_seconds, force_stop)
             return
         if time.monotonic() - started_at > HEALTHY_SECONDS:
             pause = FIRST_PAUSE_SECONDS
@@ -105,15 +105,15 @@ async def start(component: Component, lifeline_end: int, output: Output) -> asyn
     )
 
 
-async def end(process: asyncio.subprocess.Process, seconds: float, hurry: asyncio.Event) -> None:
-    """Send SIGTERM, send it again when there is a hurry, and SIGKILL when the time is over."""
-    for timeout_seconds, hurry_event in ((seconds, hurry), (HURRY_SECONDS, asyncio.Event())):
+async def end(process: asyncio.subprocess.Process, seconds: float, force_stop: asyncio.Event) -> None:
+    """Send SIGTERM, again when the stop is forced, and SIGKILL when the time is over."""
+    for timeout_seconds, next_signal in ((seconds, force_stop), (FORCED_STOP_SECONDS, asyncio.Event())):
         if process.returncode is not None:
             return
         process.send_signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(timeout_seconds):
-                if await first_of(process.wait(), hurry_event.wait()) == "first":
+                if await first_of(process.wait(), next_signal.wait()) == "first":
                     return
         except TimeoutError:
             break

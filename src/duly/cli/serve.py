@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 import uvicorn
-from psycopg import OperationalError, errors
+from psycopg import OperationalError
 
 from duly.accounts.service import has_keys
 from duly.applications import has_bot, load
 from duly.cli.existing_database import log_warning, open_existing, require_database
 from duly.cli.listen import listen, listener_url
 from duly.cli.options import Json, Port
+from duly.db.error_table import MISSING_OBJECT_ERRORS
 from duly.db.location import Database, connection_error, open_database, role_to_set
 from duly.db.pool import open_pool
 from duly.errors import Misconfigured, NotMigrated
@@ -99,7 +100,7 @@ async def needs_key(dsn: str, settings: Settings) -> bool:
     try:
         async with open_pool(dsn, size=1, role=role_to_set(dsn, settings.api_role), name="duly-api") as pool:
             return await has_keys(pool)
-    except (errors.UndefinedTable, errors.InvalidSchemaName):
-        raise NotMigrated("this database lacks duly's tables; create them with: duly migrate") from None
+    except MISSING_OBJECT_ERRORS:
+        raise NotMigrated from None
     except OperationalError as error:
         raise connection_error(dsn, error) from None

@@ -86,14 +86,14 @@ def run_up(port: int | None, app_name: str | None, as_json: bool) -> None:
     if settings.telegram_token:
         install("telegram")  # here, and not in each component at the same time
     started = time.monotonic()
-    with directory_lock(settings.home) as write_note:
+    with directory_lock(settings.home) as write_lock:
         listener = listen(settings.host, settings.port if port is None else port)
         with listener, open_database(settings) as database:
             location = database.describe()
             revisions = migrate(direct_dsn(settings, database), names_from_settings(settings), report=print_warning)
             database.allow_logins((settings.worker_role, settings.api_role, settings.readonly_role))
             require_key_unless_loopback(listener, settings, database.dsn)
-            write_note(about := describe_installation(listener, location, revisions, database.address))
+            write_lock(about := describe_installation(listener, location, revisions, database.address))
             components = build_components(listener, database, settings, app_name)
             on_stop = partial(print_line, stop_message(components), as_json)
             print_ready = partial(print_when_ready, listener, about, started, as_json)
@@ -109,17 +109,17 @@ async def run_until_stopped(
     on_stop: Callable[[], None] | None = None,
 ) -> None:
     """Run the components and a companion until SIGINT or SIGTERM; a second signal stops them at once."""
-    stop, hurry = asyncio.Event(), asyncio.Event()
+    stop, force_stop = asyncio.Event(), asyncio.Event()
 
     def handle_signal() -> None:
         if on_stop and not stop.is_set():
             on_stop()
-        (hurry if stop.is_set() else stop).set()
+        (force_stop if stop.is_set() else stop).set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, handle_signal)
     async with asyncio.TaskGroup() as group:
-        group.create_task(run_tree(components, stop, report=print_warning, hurry=hurry, output=output))
+        group.create_task(run_tree(components, stop, force_stop, print_warning, output))
         group.create_task(companion(stop))
         if server:
             group.create_task(keep_database_running(server, stop))
@@ -270,17 +270,17 @@ def directory_lock(home: Path) -> Generator[Callable[[Mapping[str, object]], obj
         except BlockingIOError:
             file.seek(0)
             raise AlreadyRunning(
-                f"already running in this directory ({home.absolute()})\n{format_note(file.read())}"
+                f"already running in this directory ({home.absolute()})\n{format_lock(file.read())}"
             ) from None
         file.truncate(0)
         yield lambda about: os.write(file.fileno(), json.dumps(about).encode())
         file.truncate(0)
 
 
-def format_note(note: str) -> str:
-    """Format what the first process wrote, on several lines; it may still be starting."""
+def format_lock(text: str) -> str:
+    """Format what the first process wrote into the lock, on several lines; it may still be starting."""
     try:
-        about = json.loads(note)
+        about = json.loads(text)
     except json.JSONDecodeError:
         return "  it is still starting"
     return (

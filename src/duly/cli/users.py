@@ -9,7 +9,7 @@ import typer
 
 from duly.accounts import User, service
 from duly.accounts.model import WebhookAddress, new_webhook_secret, parse_quiet_hours
-from duly.accounts.telegram_link import create_telegram_link
+from duly.accounts.telegram_link import LINK_TTL_MINUTES, create_telegram_link
 from duly.cli.accounts_output import (
     format_account,
     format_quiet_hours,
@@ -159,7 +159,9 @@ def list_users(as_json: Json = False) -> None:
 @app.command("link")
 def link_user(
     uid: Uid,
-    minutes: Annotated[float, typer.Option(min=1, max=10_080, help="Minutes until the link expires.")] = 60.0,
+    minutes: Annotated[
+        float, typer.Option(min=1, max=10_080, help="Minutes until the link expires.")
+    ] = LINK_TTL_MINUTES,
     as_json: Json = False,
 ) -> None:
     """Create a link that binds a Telegram account to a user; it works once.

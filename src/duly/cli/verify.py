@@ -109,7 +109,7 @@ def find_problems(
     if is_backend and has_contract_event_key(connection, names.ingest):
         invariants = [each for each in invariants if each.name != REBUILD_INVARIANT]
     if not all(has_tables(connection, name, names) for name in contracts):
-        raise NotMigrated("this database lacks duly's tables; create them with: duly migrate")
+        raise NotMigrated
     states = [settings.pending_state, settings.processing_state, settings.done_state, settings.failed_state]
     differences = [
         difference

@@ -37,7 +37,7 @@ class CycleReports(Protocol):
 
 
 @runtime_checkable
-class ReportsCycle(Protocol):
+class ReportingWork(Protocol):
     """A work type that reports what came of the rows of one cycle."""
 
     @property
@@ -113,7 +113,7 @@ def run_configured_worker(
             role=choose_role(dsn, settings, names),
             once=once,
         )
-    results = [work.reports for work in works if isinstance(work, ReportsCycle)]
+    results = [work.reports for work in works if isinstance(work, ReportingWork)]
     return Cycle(
         rows, [line for each in results for line in each.lines], is_done=all(each.is_settled for each in results)
     )

@@ -38,7 +38,7 @@ def drop_database(admin: Connection[Any], name: str) -> None:
 
 
 def has_database(admin: Connection[Any], name: str) -> bool:
-    """Check whether a database of this name exists."""
+    """Return whether a database of this name exists."""
     return admin.cursor(row_factory=scalar_row).execute(SQL.has_database, {"name": name}).fetchone() is True
 
 
@@ -48,7 +48,7 @@ def list_databases(admin: Connection[Any], prefix: str) -> list[str]:
 
 
 def works_as_login(dsn: str, role: str, schema: str) -> bool:
-    """Check whether the ingest tables belong to a backend, so that a worker keeps its login instead of the role."""
+    """Return whether the ingest tables belong to a backend, so that a worker keeps its login instead of the role."""
     try:
         with connect(with_keepalive(dsn), autocommit=True) as connection:
             parameters = {"role": role, "schema": schema}

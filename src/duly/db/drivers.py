@@ -268,7 +268,7 @@ def driver_for(transaction: object) -> Driver:
 
 
 def is_async(transaction: AnyTransaction) -> TypeIs[AsyncTransaction]:
-    """Check whether calls on this connection are awaited."""
+    """Return whether calls on this connection are awaited."""
     return driver_for(transaction).is_async
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
+from psycopg import errors
 
 from duly.backoff import MAX_SECONDS
 from duly.bounds import MAX_ATTEMPTS, MAX_KEY_LENGTH, MAX_PRIORITY, MIN_PRIORITY, NAME_RULE, RETAIN_RULE
@@ -43,6 +44,12 @@ BY_SQLSTATE: Mapping[str, Callable[[str, str | None], DulyError]] = {
     "DU008": lambda text, _: NothingToReverse(text),
     "DU010": lambda text, _: LimitReached(text),
 }
+MISSING_OBJECT_ERRORS = (
+    errors.UndefinedTable,
+    errors.UndefinedColumn,
+    errors.UndefinedFunction,
+    errors.InvalidSchemaName,
+)
 DATA_EXCEPTION = "22"  # the SQLSTATE class of values that a type or function does not accept
 
 TITLE = "must have 1 to 200 characters, without control characters or surrounding spaces"

@@ -4,17 +4,17 @@ Two databases with the same fingerprint behave the same. The fingerprint of the 
 review shows every change; partitions are left out, because they come and go.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 
 from duly.db.queries import load_queries
 
-SCHEMAS = ("duly", "user")
 SQL = load_queries(__file__, "fingerprint.sql")
 
 
-def fingerprint(connection: psycopg.Connection[Any], schemas: tuple[str, ...] = SCHEMAS) -> list[str]:
+def fingerprint(connection: psycopg.Connection[Any], schemas: Sequence[str]) -> list[str]:
     """Return the lines, in an order that does not depend on the server."""
     rows = connection.execute(SQL.describe_catalogue, {"schemas": list(schemas)})
     return [line for (line,) in rows]

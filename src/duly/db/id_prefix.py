@@ -24,7 +24,7 @@ class IdPrefix:
 
     @property
     def is_full_id(self) -> bool:
-        """Check whether the prefix is a full id."""
+        """Return whether the prefix is a full id."""
         return self.first == self.last
 
 

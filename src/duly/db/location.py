@@ -83,7 +83,7 @@ def open_database(settings: Settings, *, create: bool = True) -> Database:
 
 
 def has_configured_database(settings: Settings) -> bool:
-    """Check whether DATABASE_URL is set or DULY_HOME has an embedded database; creates nothing."""
+    """Return whether DATABASE_URL is set or DULY_HOME has an embedded database; creates nothing."""
     return bool(settings.database_url) or has_data(settings.home)
 
 

@@ -26,7 +26,7 @@ from sqlalchemy.pool import NullPool
 
 from duly.db.location import Database
 from duly.db.migrations import DIRECTORY, Names, fill
-from duly.db.migrations.branches import APPLICATIONS, BRANCHES, INGEST, schemas_of
+from duly.db.migrations.branches import APPLICATIONS, BRANCHES, INGEST, list_schemas
 from duly.db.pool import READ_ONLY, with_keepalive
 from duly.db.queries import load_queries
 from duly.errors import DulyError, Misconfigured, Unavailable
@@ -38,12 +38,7 @@ DROPPED_TABLE = re.compile(r'^drop table "?(\w+)"?\."?(\w+)"?;$', re.MULTILINE)
 LOG = get_log(__name__)
 TRIES = 20
 PAUSE_SECONDS = 0.5
-RETRYABLE_SQLSTATES = (
-    "08",
-    "40",
-    "53",
-    "57",
-)  # error classes that a retry may not meet: connection, rollback, resources, operator intervention
+RETRYABLE_SQLSTATES = ("08", "40", "53", "57")  # classes: connection, rollback, resources, operator intervention
 MAX_DESCRIPTION_LENGTH = 2_000
 HEAD = "head"
 Report = Callable[[str], None]
@@ -96,7 +91,7 @@ def migrate_to(connection: Connection, names: Names, to: str, apps: Apps) -> Non
 
 
 def is_downgrade(current: Sequence[str], to: str) -> bool:
-    """Tell whether this revision lies behind the current ones; it is `head`, a revision, or `branch@base`."""
+    """Return whether this revision, `head` or `branch@base` lies behind the current revisions."""
     bases = [f"{branch}@base" for branch in BRANCHES]
     revisions = [script.revision for script in script_directory().walk_revisions()]
     if to == "base":
@@ -105,7 +100,7 @@ def is_downgrade(current: Sequence[str], to: str) -> bool:
         raise Misconfigured(f"--to {to}: no such revision; use head, {', '.join((*sorted(revisions), *bases))}")
     if to in bases:
         return to.removesuffix("@base") in installed_branches(current)
-    behind = (script_directory().iterate_revisions(each, "base") for each in revisions_of(current))
+    behind = (script_directory().iterate_revisions(each, "base") for each in branch_revisions(current))
     return to in {script.revision for several in behind for script in list(several)[1:]}
 
 
@@ -128,12 +123,12 @@ def targets_for(connection: Connection | None, names: Names, apps: Apps) -> list
 
 
 def has_sessions(connection: Connection, names: Names) -> bool:
-    """Check whether the ingest schema has a table of sessions, no matter who created it."""
-    (found,) = driver(connection).execute(SQL.has_sessions, {"schema": names.ingest}).fetchone() or (False,)
+    """Return whether the ingest schema has a table of sessions, no matter who created it."""
+    (found,) = psycopg_connection(connection).execute(SQL.has_sessions, {"schema": names.ingest}).fetchone() or (False,)
     return found
 
 
-def driver(connection: Connection) -> psycopg.Connection[Any]:
+def psycopg_connection(connection: Connection) -> psycopg.Connection[Any]:
     """Return the connection of psycopg below that of SQLAlchemy."""
     return connection.connection.driver_connection  # pyright: ignore[reportReturnType]
 
@@ -173,7 +168,7 @@ def become_owner(connection: psycopg.Connection[Any], names: Names) -> None:
 
 def list_tables(connection: psycopg.Connection[Any], names: Names) -> Mapping[tuple[str, str], bool]:
     """Map every table in duly's schemas, by schema and name, to whether it belongs to duly's owner."""
-    parameters = {"schemas": schemas_of(BRANCHES, names), "owner": names.owner}
+    parameters = {"schemas": list_schemas(BRANCHES, names), "owner": names.owner}
     rows = connection.execute(SQL.list_tables, parameters).fetchall()
     return {(schema, table): is_owned for schema, table, is_owned in rows}
 
@@ -221,7 +216,7 @@ def first_statement_line(statement: str) -> str:
     return next((line for line in lines if line and not line.startswith("--")), "")
 
 
-def migration_sql(names: Names, apps: Apps = None) -> None:
+def migration_sql(names: Names, apps: Apps) -> None:
     """Print the SQL that migrates an empty database to the newest revisions."""
     config = build_config(names)
     config.attributes["targets"] = targets_for(None, names, apps)
@@ -230,7 +225,7 @@ def migration_sql(names: Names, apps: Apps = None) -> None:
 
 def build_config(names: Names, connection: Connection | None = None) -> Config:
     """Build Alembic's configuration, with the attributes that migrations/env.py reads."""
-    config = Config(attributes={"roles": names, "connection": connection})
+    config = Config(attributes={"names": names, "connection": connection})
     config.set_main_option("script_location", str(DIRECTORY))
     config.set_main_option("path_separator", "os")
     return config
@@ -262,23 +257,23 @@ def known_revisions(connection: Connection) -> tuple[str, ...]:
 
 def current_revisions(connection: Connection) -> tuple[str, ...]:
     """Return the revision of each installed branch; none when the database was never migrated."""
-    return revisions_of(known_revisions(connection))
+    return branch_revisions(known_revisions(connection))
 
 
-def revisions_of(recorded: Sequence[str]) -> tuple[str, ...]:
+def branch_revisions(recorded: Sequence[str]) -> tuple[str, ...]:
     """Return the revision of each installed branch: a revision that another depends on is not recorded itself."""
     found = script_directory().get_all_current(tuple(recorded))
     order = list(BRANCHES)
-    return tuple(each.revision for each in sorted(found, key=lambda each: order.index(branch_of(each))))
+    return tuple(each.revision for each in sorted(found, key=lambda each: order.index(revision_branch(each))))
 
 
 def installed_branches(recorded: Sequence[str]) -> list[str]:
     """List the branches of the recorded revisions and of those that they depend on, the engine first."""
-    found = {branch_of(each) for each in script_directory().get_all_current(tuple(recorded))}
+    found = {revision_branch(each) for each in script_directory().get_all_current(tuple(recorded))}
     return [branch for branch in BRANCHES if branch in found]
 
 
-def branch_of(revision: Script) -> str:
+def revision_branch(revision: Script) -> str:
     """Return the branch of a revision."""
     (branch,) = revision.branch_labels
     return branch

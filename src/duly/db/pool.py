@@ -284,7 +284,7 @@ def with_keepalive(dsn: str, name: str = "duly") -> str:
 
 
 def has_several_hosts(given: Mapping[str, Any]) -> bool:
-    """Check whether the address, or where it names none libpq's variables, list several hosts."""
+    """Return whether the address, or where it names none libpq's variables, list several hosts."""
     hosts = given.get("host") or os.environ.get("PGHOST", "")
     addresses = given.get("hostaddr") or os.environ.get("PGHOSTADDR", "")
     return "," in f"{hosts}{addresses}"
@@ -317,7 +317,7 @@ def build_idle_check() -> Callable[[AsyncConnection[Any]], Awaitable[None]]:
 
 
 def has_pending_input(connection: AsyncConnection[Any]) -> bool:
-    """Check whether an idle connection has input from the server."""
+    """Return whether an idle connection has input from the server."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))
@@ -346,13 +346,13 @@ async def prepare_connection(connection: AsyncConnection[Any]) -> bool:
 
 
 async def is_behind_pooler(connection: AsyncConnection[Any]) -> bool:
-    """Check whether the connection goes through a pooler."""
+    """Return whether the connection goes through a pooler."""
     pid, _ = await fetch_server_info(connection)
     return pid != connection.info.backend_pid
 
 
 async def reads_committed(connection: AsyncConnection[Any]) -> bool:
-    """Check whether a statement without a transaction is READ COMMITTED."""
+    """Return whether a statement without a transaction is READ COMMITTED."""
     _, isolation = await fetch_server_info(connection)
     return isolation == "read committed"
 

@@ -47,7 +47,7 @@ class ObjectPrivilege:
 
     @property
     def is_on_engine(self) -> bool:
-        """Check whether it is on the clock functions or the list of workers, without which no worker can start."""
+        """Return whether it is on the clock functions or the list of workers, without which no worker can start."""
         return self.schema == "duly"
 
 

@@ -14,7 +14,7 @@ CLOCK_READINGS = 5
 
 
 def check_clock(context: CheckContext) -> Sequence[Note]:
-    """Do this machine and the database agree what time it is?"""
+    """Check that the clocks of this machine and of the database agree."""
     with context.short_transaction() as connection:
         half_trip, skew = min((read_skew(connection) for _ in range(CLOCK_READINGS)), key=lambda reading: reading[0])
     side = "ahead of" if skew > 0 else "behind"
@@ -42,7 +42,7 @@ def read_clock(connection: Connection) -> float:
 
 
 def check_test_clock(context: CheckContext) -> Sequence[Note]:
-    """Does this database use the real time and not a clock for tests?"""
+    """Check that the clock of this database is not a test clock."""
     if not find_test_clock(context):
         return [ok("not installed")]
     found = "installed: any session can change the time of this database, which is not for production"

@@ -12,6 +12,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
 from duly.configuration.engine import OUR_SCHEMAS
+from duly.db.error_table import MISSING_OBJECT_ERRORS
 from duly.db.rows import Row, Statement
 from duly.doctor.connection import GRACE_SECONDS, Connection, act_as, disconnect_after, get_login, limit_transaction
 from duly.doctor.finding import Finding, Note, Verdict, summarize
@@ -65,7 +66,7 @@ class CheckContext:
 
     @property
     def is_embedded(self) -> bool:
-        """Is it the embedded server, where we are the administrator and each component logs in as its role?"""
+        """Whether it is the embedded server, where this login is a superuser and each component logs in as its role."""
         return self.settings.database_url is None
 
     @property
@@ -80,13 +81,13 @@ class CheckContext:
 
     @property
     def is_owned_by_backend(self) -> bool:
-        """Does a backend own the ingest tables?"""
+        """Whether a backend owns the ingest tables."""
         with self.short_transaction() as connection:
             return is_owned_by_backend(connection, self.settings.db_schema)
 
     @property
     def is_backend_only(self) -> bool:
-        """Does a backend own the ingest tables while duly's own tables do not exist?"""
+        """Whether a backend owns the ingest tables while duly's own tables do not exist."""
         with self.short_transaction() as connection:
             return is_owned_by_backend(connection, self.settings.db_schema) and not is_migrated(connection)
 
@@ -144,7 +145,7 @@ def suggest_fix(context: CheckContext, error: Exception) -> str:
     """Return the fix for a check that failed."""
     if isinstance(error, errors.InsufficientPrivilege):
         return f"grant {quote_identifier(context.settings.readonly_role)} to {quote_identifier(context.login)}"
-    if isinstance(error, errors.UndefinedTable | errors.UndefinedFunction | errors.InvalidSchemaName):
+    if isinstance(error, MISSING_OBJECT_ERRORS):
         return "duly migrate"
     if isinstance(error, errors.QueryCanceled | errors.LockNotAvailable):
         return "see the blocking session under transactions and locks, then run duly doctor again"

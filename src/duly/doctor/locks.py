@@ -15,13 +15,12 @@ PREPARED_PID = 0  # the pid of a prepared transaction
 
 
 def check_locks(context: CheckContext) -> Sequence[Note]:
-    """Does a session wait for a lock, and which one blocks it?"""
+    """Check for sessions that wait for a lock, and name those that block them."""
     waits = list_waits_for_locks(context)
     if not waits:
         return [ok(f"no session has waited for more than {format_duration(context.limits.lock_warn_seconds)}")]
-    ordered = sorted(
-        waits, key=lambda wait: wait["blocker_waits"]
-    )  # sessions that do not wait themselves first, then by the longest wait
+    # Blockers that do not wait themselves come first, then those with the longest wait.
+    ordered = sorted(waits, key=lambda wait: wait["blocker_waits"])
     blockers = dict.fromkeys(wait["blocker_pid"] for wait in ordered)
     notes = worst_notes(
         [note_blocker([w for w in waits if w["blocker_pid"] == pid], context.limits) for pid in blockers]

@@ -14,7 +14,7 @@ MAX_COUNTED = 10_000
 
 
 def check_messages(context: CheckContext) -> Sequence[Note]:
-    """Are messages sent in time, and are uncertain and failed ones resolved?"""
+    """Check that messages are sent in time, and that uncertain and failed ones are resolved."""
     if context.is_backend_only:
         return [ok("a backend delivers them")]
     row, days = count_messages(context), count_notifications(context) if delivers_notifications(context) else None
@@ -66,6 +66,6 @@ def count_parameters(settings: Settings) -> dict[str, object]:
 
 
 def delivers_notifications(context: CheckContext) -> bool:
-    """Does duly deliver the notifications of the ingest schema?"""
+    """Return whether duly delivers the notifications of the ingest schema."""
     role, schema = context.settings.worker_role, context.settings.db_schema
     return context.query(SQL.delivers_notifications, role=role, schema_name=schema)[0]["is_so"]

@@ -23,7 +23,7 @@ SQL = load_queries(__file__, "network.sql")
 
 
 def is_pooled(context: CheckContext, address: str) -> bool:
-    """Is there a pooler between us and the server?"""
+    """Return whether this address leads through a pooler."""
 
     async def connect_and_check() -> bool:
         async with asyncio.timeout(context.limits.query_seconds + GRACE_SECONDS):
@@ -34,7 +34,7 @@ def is_pooled(context: CheckContext, address: str) -> bool:
 
 
 def check_pooler(context: CheckContext) -> Sequence[Note]:
-    """Does the direct address avoid the pooler and lead to the same database?"""
+    """Check that the direct address avoids the pooler and leads to the same database."""
     pooled = is_pooled(context, context.address)
     if not context.settings.database_direct_url:
         if not pooled:
@@ -63,13 +63,16 @@ def note_pooled(context: CheckContext, direct: str) -> Sequence[Note]:
 def note_other_database(context: CheckContext, direct: str) -> Sequence[Note]:
     """Note that the direct address leads to another database."""
     with open_connection(direct) as connection:
-        there = identify(CheckContext(connection, context.settings, context.limits))
-    here = identify(context)
-    differences = [what for what in here if here[what] and there[what] and here[what] != there[what]]
+        actual = identify(CheckContext(connection, context.settings, context.limits))
+    expected = identify(context)
+    differences = [
+        f"{name} {actual[name]} instead of {value}"
+        for name, value in expected.items()
+        if value and actual[name] and value != actual[name]
+    ]
     if not differences:
         return []
-    what = ", ".join(f"{what} {there[what]} instead of {here[what]}" for what in differences)
-    found = f"DATABASE_DIRECT_URL leads to another database: {what}"
+    found = f"DATABASE_DIRECT_URL leads to another database: {', '.join(differences)}"
     return [bad(found, "set DATABASE_URL and DATABASE_DIRECT_URL to one database")]
 
 
@@ -97,7 +100,7 @@ def find_system_identifier(context: CheckContext) -> str | None:
 
 
 def check_listen(context: CheckContext) -> Sequence[Note]:
-    """Does a NOTIFY that is sent on the connection of the workers arrive on the direct one?"""
+    """Check that a NOTIFY from the address of the workers arrives on the direct one."""
     direct = context.settings.database_direct_url
     address = direct.get_secret_value() if direct else context.address
     variable = "DATABASE_DIRECT_URL" if direct else "DATABASE_URL"

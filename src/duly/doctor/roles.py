@@ -15,7 +15,7 @@ SQL = load_queries(__file__, "roles.sql")
 
 
 def check_roles(context: CheckContext) -> Sequence[Note]:
-    """Do the four roles exist, and can the components act as theirs?"""
+    """Check that the four roles exist, and that the components can act as theirs."""
     if context.is_backend_only:
         return note_rights(context)
     settings = context.settings
@@ -96,7 +96,7 @@ def note_memberships(login: str, working: Sequence[Row]) -> Sequence[Note]:
 
 
 def check_row_security(context: CheckContext) -> Sequence[Note]:
-    """Does row level security apply to the components?"""
+    """Check that row level security applies to the components."""
     if context.is_backend_only:
         return [ok("duly's tables do not exist here")]
     names = context.components if context.is_embedded else [*context.components, context.login]

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from psycopg import errors
 
-from duly.db.migrate import newest_revisions, revisions_of, script_directory
+from duly.db.error_table import MISSING_OBJECT_ERRORS
+from duly.db.migrate import branch_revisions, newest_revisions, script_directory
 from duly.db.migrations import names_from_settings
 from duly.db.queries import load_queries
 from duly.doctor.context import CheckContext
@@ -17,11 +18,11 @@ SQL = load_queries(__file__, "schema.sql")
 
 
 def check_schema(context: CheckContext) -> Sequence[Note]:
-    """Is the database at the revision this duly was written for?"""
+    """Check that the database is at the revision this duly was written for."""
     newest = newest_revisions()
     try:
         found = list_revisions(context)
-    except (errors.UndefinedTable, errors.InvalidSchemaName):
+    except MISSING_OBJECT_ERRORS:
         found = []
     except errors.InsufficientPrivilege:
         hidden = f"{context.login} may not read duly.alembic_version"
@@ -43,7 +44,7 @@ def check_schema(context: CheckContext) -> Sequence[Note]:
     if unknown := sorted(set(found) - known):
         text = f"{', '.join(unknown)} is unknown; the newest revisions of this duly are {', '.join(newest)}"
         return [warn(text, "upgrade duly")]
-    installed = revisions_of(found)
+    installed = branch_revisions(found)
     if behind := [revision for revision in installed if revision not in newest]:
         return [bad(f"{', '.join(behind)} is behind {', '.join(newest)}", "duly migrate")]
     return [ok(f"{', '.join(installed)}, the newest")]
@@ -55,7 +56,7 @@ def list_revisions(context: CheckContext) -> list[str]:
 
 
 def has_tables(context: CheckContext) -> bool:
-    """Do tables of duly exist, no matter who created them?"""
+    """Return whether tables of duly exist, no matter who created them."""
     return context.query_one(SQL.has_tables)["has_tables"]
 
 
@@ -69,7 +70,7 @@ def note_unrecorded_revision(newest: str) -> Note:
 
 
 def check_contracts(context: CheckContext) -> Sequence[Note]:
-    """Does the catalogue match the contracts?"""
+    """Check that the catalogue matches the contracts."""
     settings, roles = context.settings, names_from_settings(context.settings)
     contracts = ["ingest"] if context.is_backend_only else list_contracts(settings.apps)
     is_owned = context.is_owned_by_backend and "ingest" in contracts

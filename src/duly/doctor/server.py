@@ -14,7 +14,7 @@ SQL = load_queries(__file__, "server.sql")
 
 
 def check_server(context: CheckContext) -> Sequence[Note]:
-    """Is this a version of PostgreSQL that duly is tested on?"""
+    """Check that duly is tested on this version of PostgreSQL."""
     server, limits = get_version(context), context.limits
     info = context.connection.info
     found = f"PostgreSQL {server['version']} at {info.host}:{info.port}/{info.dbname} as {context.login}"
@@ -32,7 +32,7 @@ def get_version(context: CheckContext) -> Row:
 
 
 def check_durability(context: CheckContext) -> Sequence[Note]:
-    """Does an acknowledged commit survive a crash?"""
+    """Check that an acknowledged commit survives a crash."""
     found = get_durability(context)
     notes: list[Note] = []
     if found["fsync"] == "off":
@@ -66,7 +66,7 @@ def enable_setting(setting: str) -> str:
 
 
 def check_connections(context: CheckContext) -> Sequence[Note]:
-    """Are there free connections for another process?"""
+    """Check that there are free connections for another process."""
     count = count_connections(context)
     used, usable, pool = count["used"], count["usable"], context.settings.pool_size
     found = f"{used} of {usable} connections in use ({used / usable:.0%}), DULY_POOL_SIZE={pool}"
@@ -88,7 +88,7 @@ def count_connections(context: CheckContext) -> Row:
 
 
 def check_timeouts(context: CheckContext) -> Sequence[Note]:
-    """Does the server end sessions that stay idle in a transaction?"""
+    """Check that the server ends sessions that stay idle in a transaction."""
     logins = [context.settings.worker_role, context.settings.api_role] if context.is_embedded else [context.login]
     found = list_idle_timeouts(context, logins)
     if not found:
@@ -110,7 +110,7 @@ def list_idle_timeouts(context: CheckContext, logins: Sequence[str]) -> Sequence
 
 
 def check_autovacuum(context: CheckContext) -> Sequence[Note]:
-    """Is autovacuum on?"""
+    """Check that autovacuum is on."""
     found = get_autovacuum(context)
     off = [name for name, value in found.items() if value == "off"]
     if off:
@@ -125,7 +125,7 @@ def get_autovacuum(context: CheckContext) -> Row:
 
 
 def check_jit(context: CheckContext) -> Sequence[Note]:
-    """Does the server JIT-compile short statements, which takes longer than running them?"""
+    """Check that the server does not JIT-compile short statements, which takes longer than running them."""
     return note_jit(get_jit(context), context.login, context.limits.jit_above_cost)
 
 

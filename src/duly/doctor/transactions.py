@@ -16,7 +16,7 @@ SQL = load_queries(__file__, "transactions.sql")
 
 
 def check_transactions(context: CheckContext) -> Sequence[Note]:
-    """Is a transaction open for too long, so that rows stay locked and dead rows cannot be removed?"""
+    """Check that no transaction is open for so long that rows stay locked or dead rows cannot be removed."""
     sessions = list_open_transactions(context)
     hidden = count_hidden_sessions(context)
     notes = worst_notes([note for session in sessions if (note := note_session(session, context.limits))])
@@ -59,7 +59,7 @@ def note_session(session: Row, limits: Limits) -> Note | None:
 
 
 def check_prepared_transactions(context: CheckContext) -> Sequence[Note]:
-    """Was a prepared transaction never committed or rolled back?"""
+    """Check that every prepared transaction was committed or rolled back."""
     prepared = list_prepared_transactions(context)
     notes: list[Note] = []
     for row in prepared:
@@ -79,7 +79,7 @@ def list_prepared_transactions(context: CheckContext) -> Sequence[Row]:
 
 
 def check_replication_slots(context: CheckContext) -> Sequence[Note]:
-    """Does a replication slot keep dead rows from being removed?"""
+    """Check that no replication slot keeps dead rows from being removed."""
     slots = list_replication_slots(context)
     notes: list[Note] = []
     for row in slots:
@@ -100,7 +100,7 @@ def list_replication_slots(context: CheckContext) -> Sequence[Row]:
 
 
 def check_vacuum(context: CheckContext) -> Sequence[Note]:
-    """Are the dead rows of duly's tables vacuumed?"""
+    """Check that the dead rows of duly's tables are vacuumed."""
     limits = context.limits
     return [
         warn(
@@ -126,7 +126,7 @@ def list_tables_to_vacuum(context: CheckContext) -> Sequence[Row]:
 
 
 def check_transaction_ids(context: CheckContext) -> Sequence[Note]:
-    """Is the server far from transaction id wraparound, when it refuses writes?"""
+    """Check that the server is far from transaction id wraparound, when it refuses writes."""
     oldest = get_oldest_database(context)
     verdict = grade(oldest["age"], context.limits.database_warn_age, context.limits.database_bad_age)
     found = f"the oldest of database {oldest['name']} is {oldest['age']} transactions ago; at 2 billion writing stops"

@@ -12,7 +12,7 @@ SQL = load_queries(__file__, "workers.sql")
 
 
 def check_heartbeat(context: CheckContext) -> Sequence[Note]:
-    """Is a lease renewed in time? Two heartbeats may be late before another worker claims the row."""
+    """Check that leases are renewed in time: two heartbeats may be late before another worker claims the row."""
     settings = context.settings
     lease, heartbeat = settings.lease_timeout_seconds, settings.lease_heartbeat_seconds
     if not settings.enable_lease_heartbeat:
@@ -25,7 +25,7 @@ def check_heartbeat(context: CheckContext) -> Sequence[Note]:
 
 
 def check_workers(context: CheckContext) -> Sequence[Note]:
-    """Are workers alive?"""
+    """Check that workers are alive."""
     limits = context.limits
     workers = list_workers(context)
     alive = [worker for worker in workers if worker["unseen_seconds"] <= limits.worker_seconds]

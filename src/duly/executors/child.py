@@ -75,7 +75,7 @@ class MemoryLimit:
         resource.setrlimit(resource.RLIMIT_AS, self.initial_limits)
 
     def is_exhausted(self) -> bool:
-        """Tell whether earlier calls leaked more than half of what the next one may use."""
+        """Return whether earlier calls leaked more than half of what the next one may use."""
         return self.extra_bytes is not None and address_space_bytes() > self.base_bytes + self.extra_bytes // 2
 
 

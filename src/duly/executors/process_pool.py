@@ -171,7 +171,7 @@ class ChildProcess:
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def is_running(self) -> bool:
-        """Tell whether it still waits for a call."""
+        """Return whether it still waits for a call."""
         return self.process.returncode is None and not self.reader.at_eof()
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import psycopg
 from fastapi import FastAPI, Request, Response, status
 from fastapi.exceptions import RequestValidationError
-from psycopg import errors as database_errors
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from duly.db.error_table import MISSING_OBJECT_ERRORS
 from duly.errors import (
     AlreadyAnswered,
     DulyError,
@@ -47,7 +47,6 @@ HEADERS = {
     Unavailable.status: {"Retry-After": str(RETRY_SECONDS)},
     RateLimited.status: {"Retry-After": "1"},
 }
-NOT_MIGRATED = (database_errors.UndefinedTable, database_errors.UndefinedFunction, database_errors.InvalidSchemaName)
 log = get_log("duly.http")
 
 
@@ -137,7 +136,7 @@ def handle_http_exception(_: Request, error: Exception) -> Response:
 
 def handle_database_error(request: Request, error: Exception) -> Response:
     """Respond to an error of the database; raises it again when it is a bug of duly."""
-    if isinstance(error, NOT_MIGRATED):
+    if isinstance(error, MISSING_OBJECT_ERRORS):
         return handle_duly_error(request, NotMigrated(f"{error}; create the tables with: duly migrate"))
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
         return problem_response(
@@ -234,9 +233,9 @@ def problem_responses(*errors: type[DulyError]) -> dict[int | str, dict[str, Any
     return responses
 
 
-COMMON_PROBLEMS = problem_responses(
+COMMON_PROBLEMS = problem_responses(  # of every route that needs a key
     Unauthorized, Forbidden, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable
-)  # of every route that needs a key
+)
 
 
 def add_problem_schema(document: dict[str, Any]) -> dict[str, Any]:

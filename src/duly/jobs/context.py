@@ -50,7 +50,7 @@ class Context:
 
     @property
     def should_stop(self) -> bool:
-        """Check whether to stop: lease lost, cancel request, time limit or shutdown. For loops in sync handlers."""
+        """Return whether to stop: lease lost, cancel request, time limit or shutdown. For loops in sync handlers."""
         return self.stop_signal.is_set
 
     def stopped(self) -> Stopped:
@@ -62,7 +62,7 @@ class Context:
 
     @property
     def is_settled(self) -> bool:
-        """Check whether a transaction that completed the job has committed."""
+        """Return whether a transaction that completed the job has committed."""
         return self.database is not None and self.database.is_settled
 
     def transaction(self) -> "JobTransaction":

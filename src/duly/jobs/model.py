@@ -152,7 +152,7 @@ class Job:
 
     @property
     def is_finished(self) -> bool:
-        """Check whether the job is terminal; a dead letter is, although it can be redriven."""
+        """Return whether the job is terminal; a dead letter is, although it can be redriven."""
         return self.status in TERMINAL
 
 

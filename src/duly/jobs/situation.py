@@ -64,7 +64,7 @@ class JobSituation:
 
     @property
     def is_expired(self) -> bool:
-        """Check whether it is running with an expired lease."""
+        """Return whether it is running with an expired lease."""
         return (
             self.status is JobStatus.RUNNING
             and self.lease_expires_at is not None
@@ -73,12 +73,12 @@ class JobSituation:
 
     @property
     def is_next(self) -> bool:
-        """Check whether it is next: by the claim or, without the worker's role, by the visible jobs ahead."""
+        """Return whether it is next: by the claim or, without the worker's role, by the visible jobs ahead."""
         return self.jobs_ahead == 0 if self.would_be_claimed is None else self.would_be_claimed
 
     @property
     def is_early(self) -> bool:
-        """Check whether it is queued and not yet due."""
+        """Return whether it is queued and not yet due."""
         return self.status is JobStatus.QUEUED and self.run_at > self.observed_at
 
     def is_paused(self, *, queue: bool, type: bool) -> bool:  # noqa: A002

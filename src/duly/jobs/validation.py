@@ -125,7 +125,7 @@ def resolve_signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def is_context(first: inspect.Parameter) -> bool:
-    """Check whether this parameter takes the context, by its annotation or its name."""
+    """Return whether this parameter takes the context, by its annotation or its name."""
     annotation = first.annotation
     if isinstance(annotation, str) and annotation.strip("'\" ").rpartition(".")[2] == Context.__name__:
         return True

@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 
 
 def is_server_error(error: BaseException) -> bool:
-    """Tell whether any other row would have met the same: no connection, resources, permission or schema."""
+    """Return whether any other row would have met the same: no connection, resources, permission or schema."""
     if isinstance(error, psycopg.Error):
         state = error.sqlstate
         if state is None:  # raised by the client: no connection, or one whose two ends no longer agree
@@ -45,7 +45,7 @@ def is_server_error(error: BaseException) -> bool:
 
 
 def is_lock_or_timeout_error(error: BaseException) -> bool:
-    """Tell whether another transaction was in the way, so that a later retry is enough."""
+    """Return whether another transaction was in the way, so that a later retry is enough."""
     state = error.sqlstate if isinstance(error, psycopg.Error) else None
     return state is not None and state.startswith(
         (QUERY_CANCELED, TRANSACTION_TIMEOUT, LOCK_NOT_AVAILABLE, TRANSACTION_ROLLBACK)

@@ -257,7 +257,7 @@ class SharedConnection:
         self.locks: WeakKeyDictionary[AsyncConnection[Any], asyncio.Lock] = WeakKeyDictionary()
 
     def is_current(self, connection: AsyncConnection[Any]) -> bool:
-        """Tell whether this is still the connection to use."""
+        """Return whether this is still the connection to use."""
         return connection is self.current and not connection.closed
 
     def lock_for(self, connection: AsyncConnection[Any]) -> asyncio.Lock:

@@ -65,5 +65,5 @@ class StateMachine:
         return tuple(dict.fromkeys(declared))
 
     def allows(self, before: str | None, after: str) -> bool:
-        """Tell whether a transition is allowed; None as `before` means an insert."""
+        """Return whether a transition is allowed; None as `before` means an insert."""
         return after in (self.initial if before is None else self.edges.get(before, ()))

@@ -50,7 +50,7 @@ class StopSignal:
 
     @property
     def is_set(self) -> bool:
-        """Tell whether the handler should stop."""
+        """Whether the handler should stop."""
         return self.reason is not None
 
 

@@ -129,7 +129,7 @@ async def purge(connection: Connection, days: int, limit: int = 500) -> int:
 
 
 async def is_managed(connection: Connection, table: MessageTable) -> bool:
-    """Return whether duly delivers the messages of this table: does it have our `delivery` column?"""
+    """Return whether duly delivers the messages of this table, that is, whether it has our column `delivery`."""
     return await get_value(
         connection, SQL.is_managed, schema_name=table.qualified_name[0], table_name=table.qualified_name[1]
     )

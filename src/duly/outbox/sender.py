@@ -132,7 +132,7 @@ class SendWork(Work):
     # For the worker --------------------------------------------------------------------------------------------------
 
     async def prepare(self, connection: Connection) -> None:
-        """Check whether duly delivers this table; a backend that created its own notifications delivers them itself."""
+        """Find out whether duly delivers this table; a backend that owns its notifications delivers them itself."""
         self.is_managed = self.messages.is_outbox or await repository.is_managed(connection, self.messages)
 
     def use_handler_pool(self, pool: Pool) -> None:
@@ -335,7 +335,7 @@ class SendWork(Work):
         return "failed" if isinstance(outcome, GiveUp) or lease.row["starts"] >= self.max_starts else "pending"
 
     def needs_manual_resolution(self, lease: Lease) -> bool:
-        """Must an operator decide about an uncertain message, because the receiver does not deduplicate?"""
+        """Return whether an operator decides about an uncertain message, because the receiver does not deduplicate."""
         return self.channel_for(lease.row["channel"]).uncertain_policy is UncertainPolicy.MANUAL
 
     async def retry_later(self, connection: Connection, finished: Sequence[LeaseOutcome]) -> frozenset[Any]:

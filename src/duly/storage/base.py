@@ -53,10 +53,8 @@ class ObjectStore:
         with suppress(NotFound), self.translate_errors(check_name(name)):
             await head_async(self.backend.store, name)
             return True
-        with (
-            suppress(NotFound),
-            self.translate_errors(name),
-        ):  # a HEAD response has no body, and so cannot report a missing bucket
+        # A HEAD response has no body, and so cannot report a missing bucket.
+        with suppress(NotFound), self.translate_errors(name):
             await get_async(self.backend.store, name)
             return True
         return False

@@ -40,7 +40,7 @@ class Services:
         """Send a message; that the person blocked the bot is not an error."""
         await self.ignore_refusal(lambda: self.bot.send_message(chat, truncate(text), link_preview_options=NO_PREVIEW))
 
-    async def answer_callback(self, query_id: str, text: str, *, is_alert: bool = False) -> None:
+    async def answer_callback(self, query_id: str, text: str, *, is_alert: bool) -> None:
         """Report the effect of a button press; that it is too old for a reply is not an error."""
         await self.ignore_refusal(
             lambda: self.bot.answer_callback_query(query_id, truncate(text, MAX_CALLBACK_TEXT_LENGTH), is_alert)

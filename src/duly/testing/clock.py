@@ -70,7 +70,7 @@ def install_test_clock(connection: psycopg.Connection[Any]) -> None:
 
 
 def has_test_clock(connection: psycopg.Connection[Any]) -> bool:
-    """Check whether the clock of this database can be moved."""
+    """Return whether the clock of this database can be moved."""
     return connection.cursor(row_factory=scalar_row).execute(SQL.has_test_clock).fetchone() is True
 
 

@@ -110,7 +110,7 @@ def lock_shared(directory: Path) -> int:
 
 
 def is_same_file(descriptor: int, path: Path) -> bool:
-    """Check whether an open file is still the one at this path."""
+    """Return whether an open file is still the one at this path."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), path.stat())
     return False

@@ -28,7 +28,7 @@ def list_unreadable(connection: Connection, schemas: Sequence[str]) -> Sequence[
 
 
 def is_member(connection: Connection, role: str) -> bool:
-    """Does this login have the privileges of a role?"""
+    """Return whether this login has the privileges of a role."""
     return connection.cursor(row_factory=scalar_row).execute(SQL.is_member, {"role": role}).fetchone() is True
 
 

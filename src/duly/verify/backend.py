@@ -30,13 +30,13 @@ Connection = psycopg.Connection[Any]
 
 
 def is_owned_by_backend(connection: Connection, schema: str) -> bool:
-    """Do the ingest tables of a schema belong to a backend?"""
+    """Return whether the ingest tables of a schema belong to a backend."""
     found = connection.cursor(row_factory=scalar_row).execute(SQL.is_owned_by_backend, {"in_schema": schema})
     return found.fetchone() is True
 
 
 def is_migrated(connection: Connection) -> bool:
-    """Do duly's own tables exist too?"""
+    """Return whether duly's own tables exist too."""
     return connection.cursor(row_factory=scalar_row).execute(SQL.is_migrated).fetchone() is True
 
 
@@ -46,7 +46,7 @@ def find_owner(connection: Connection, schema: str) -> str:
 
 
 def has_contract_event_key(connection: Connection, schema: str) -> bool:
-    """Is the unique key of events the contract's, without the session? Then a repeated change has no second event."""
+    """Return whether the unique key of events is the contract's, without the session: then no change has two events."""
     return key_line(EVENT_KEY) in list_lines(connection, schema)
 
 
@@ -90,14 +90,14 @@ def list_contract_lines(found_lines: set[str]) -> list[str]:
 
 
 def has_table(line: str, found_lines: set[str]) -> bool:
-    """Is this the line of a table, or of an existing one? A missing table is reported by one line."""
+    """Return whether this line names a table or is about an existing one: a missing table is reported by one line."""
     match = TABLE.search(line)
     assert match, f"unexpected format of a line: {line}"
     return line.startswith("table ") or f"table {match[1]}" in found_lines
 
 
 def has_event_key(found_lines: set[str]) -> bool:
-    """Is there a unique key that identifies an event?"""
+    """Return whether there is a unique key that identifies an event."""
     return key_line(EVENT_KEY) in found_lines or key_line((*EVENT_KEY, "source_session_id")) in found_lines
 
 

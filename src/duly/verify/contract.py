@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import psycopg
 
-from duly.applications import ALL, list_applications
+from duly.applications import list_applications
 from duly.db.fingerprint import fingerprint
 from duly.db.migrations import Names
 from duly.db.queries import load_queries
@@ -23,9 +23,8 @@ FILES = {name: Path(__file__).parent / "catalogues" / f"{name}.txt" for name in 
     each.name: each.directory / "catalogue.txt" for each in list_applications()
 }
 CALLED = re.compile(r"trigger .* EXECUTE FUNCTION (?P<schema>\w+)\.")
-OPTIONAL = re.compile(
-    r"policy ledger\.\w+\.\w+_of_jwt (?!restrictive)"
-)  # created only where auth.jwt() exists: on Supabase
+# Created only where auth.jwt() exists: on Supabase.
+OPTIONAL = re.compile(r"policy ledger\.\w+\.\w+_of_jwt (?!restrictive)")
 # Grants of the lease migration to the login of a worker on a backend's tables.
 GUEST_GRANT = re.compile(
     r"grant (?:usage on schema duly|execute on function duly\.(?:clock|now)\(\)"
@@ -42,12 +41,12 @@ class Difference:
     line: str
 
 
-def compare(connection: psycopg.Connection[Any], contract: str, roles: Names = STANDARD) -> Sequence[Difference]:
+def compare(connection: psycopg.Connection[Any], contract: str, names: Names = STANDARD) -> Sequence[Difference]:
     """Return the lines that the database lacks, and those that it has in addition."""
-    installed = list_schemas_with_functions(connection, roles)
-    expected = {line for line in contract_lines(contract, roles) if is_expected(line, installed)}
-    lines = fingerprint(connection, contract_schemas(contract, roles))
-    found = {line for line in lines if not OPTIONAL.match(line) and not is_guest_grant(line, roles)}
+    installed = list_schemas_with_functions(connection, names)
+    expected = {line for line in contract_lines(contract, names) if is_expected(line, installed)}
+    lines = fingerprint(connection, contract_schemas(contract, names))
+    found = {line for line in lines if not OPTIONAL.match(line) and not is_guest_grant(line, names)}
     if has_test_clock(connection):
         found = {as_without_test_clock(line, expected) for line in found}
     return [
@@ -57,7 +56,7 @@ def compare(connection: psycopg.Connection[Any], contract: str, roles: Names = S
 
 
 def has_test_clock(connection: psycopg.Connection[Any]) -> bool:
-    """Is this a database for tests, with a clock that they can move?"""
+    """Return whether this is a database for tests, with a clock that they can move."""
     (found,) = connection.execute(SQL.has_test_clock).fetchone() or (False,)
     return found
 
@@ -69,7 +68,7 @@ def as_without_test_clock(line: str, expected: Collection[str]) -> str:
 
 
 def is_expected(line: str, installed: Collection[str]) -> bool:
-    """Tell whether these schemas have the line: a trigger that calls another part comes with that part."""
+    """Return whether these schemas have the line: a trigger that calls another part comes with that part."""
     found = CALLED.match(line)
     return found is None or found["schema"] in installed
 
@@ -91,19 +90,19 @@ def list_schemas_with_functions(connection: psycopg.Connection[Any], names: Name
     return [schema for (schema,) in rows]
 
 
-def is_guest_grant(line: str, roles: Names) -> bool:
-    """Is this line a grant of the lease migration to a login that is not one of duly's roles?"""
+def is_guest_grant(line: str, names: Names) -> bool:
+    """Return whether this line is a grant of the lease migration to a login that is not one of duly's roles."""
     found = GUEST_GRANT.fullmatch(line)
-    return found is not None and found["guest"] not in asdict(roles).values()
+    return found is not None and found["guest"] not in asdict(names).values()
 
 
-def list_contracts(apps: str = ALL) -> list[str]:
+def list_contracts(apps: str) -> list[str]:
     """List the contracts of the engine and of the applications that a value of DULY_APPS switches on."""
     return [*ENGINE_CONTRACTS, *(each.name for each in list_applications(apps))]
 
 
 def has_tables(connection: psycopg.Connection[Any], contract: str, names: Names = STANDARD) -> bool:
-    """Does this database have any table of a contract, no matter who created it?"""
+    """Return whether this database has any table of a contract, no matter who created it."""
     return any(line.startswith("table ") for line in fingerprint(connection, contract_schemas(contract, names)))
 
 
@@ -112,11 +111,11 @@ def contract_schemas(contract: str, names: Names = STANDARD) -> tuple[str, ...]:
     return tuple(names.ingest if schema == STANDARD.ingest else schema for schema in CONTRACTS[contract])
 
 
-def contract_lines(contract: str, roles: Names = STANDARD) -> list[str]:
+def contract_lines(contract: str, names: Names = STANDARD) -> list[str]:
     """Return the lines of a contract, with the configured names of roles and schemas."""
     if contract not in CONTRACTS:
         raise InvalidArgument(f"there is no contract '{contract}'; there are {', '.join(CONTRACTS)}")
-    here = {getattr(STANDARD, part): name for part, name in asdict(roles).items()}
-    names = re.compile(r"\b(" + "|".join(here) + r")\b")
+    configured = {getattr(STANDARD, field): name for field, name in asdict(names).items()}
+    standard_name = re.compile(r"\b(" + "|".join(configured) + r")\b")
     text = FILES[contract].read_text()
-    return [names.sub(lambda found: here[found[1]], line) for line in text.splitlines()]
+    return [standard_name.sub(lambda found: configured[found[1]], line) for line in text.splitlines()]

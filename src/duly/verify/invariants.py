@@ -11,6 +11,7 @@ import psycopg
 from psycopg import errors, sql
 
 from duly.applications import list_applications, load
+from duly.db.error_table import MISSING_OBJECT_ERRORS
 from duly.db.migrations import Names, fill
 from duly.db.queries import parse_queries
 from duly.verify.access import permission_error, raise_work_mem, row_security_error
@@ -20,12 +21,6 @@ MAX_OFFENDERS = 100
 VISIBILITY_CHECK = "every_role_sees_every_row"  # checked first; if it fails, the others would not see every row
 STANDARD = Names()
 PARAMETER = re.compile(r"%%|%\((\w+)\)s")
-MISSING_OBJECT_ERRORS = (
-    errors.UndefinedTable,
-    errors.UndefinedColumn,
-    errors.UndefinedFunction,
-    errors.InvalidSchemaName,
-)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import Any
 
 import psycopg
 
+from duly.db.error_table import MISSING_OBJECT_ERRORS
 from duly.db.pool import Pool, connect, open_pool
 from duly.errors import DulyError, NotMigrated, Unavailable
 from duly.lease.heartbeat import SharedConnection
@@ -96,11 +97,11 @@ class Control:
             self.stop_now.set()
 
     def is_alive(self) -> bool:
-        """Tell whether both loops respond, ours and the handlers'; a handler may block the latter for a minute."""
+        """Return whether both loops respond, ours and the handlers'; a handler may block the latter for a minute."""
         return time.monotonic() - self.ticked_at < STUCK_SECONDS and self.handlers.is_responsive(WEDGED_SECONDS)
 
     def is_ready(self) -> bool:
-        """Tell whether work can be done: the database answers, handlers begin, and rows are claimed."""
+        """Return whether work can be done: the database answers, handlers begin, and rows are claimed."""
         return self.not_ready_reason() is None
 
     def not_ready_reason(self) -> str | None:
@@ -242,8 +243,8 @@ class Control:
                     for work in self.works:  # their errors name what is missing
                         await work.prepare(connection)
                     await register(connection, self.identity)
-            except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
-                raise NotMigrated("this database lacks duly's tables; create them with: duly migrate") from None
+            except MISSING_OBJECT_ERRORS:
+                raise NotMigrated from None
             except psycopg.OperationalError as error:
                 raise Unavailable(f"the database did not answer: {error}") from None
             log.info("worker.started", worker=self.identity.worker_id, work_types=[work.name for work in self.works])

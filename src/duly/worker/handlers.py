@@ -166,7 +166,7 @@ class Handlers:
                 await responded.wait()
 
     def is_responsive(self, seconds: float = STALLED_SECONDS) -> bool:
-        """Tell whether the handlers' loop responded lately: a handler that blocks it blocks every other `async def`."""
+        """Return whether the handlers' loop responded lately: one blocking handler blocks every other `async def`."""
         return time.monotonic() - self.responded_at < seconds
 
     # On the handlers' loop --------------------------------------------------------------------------------------------

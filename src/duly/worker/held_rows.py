@@ -152,7 +152,7 @@ class HeldRows:
     # State ------------------------------------------------------------------------------------------------------------
 
     def update_idle(self) -> None:
-        """Set or clear `idle`: is nothing held, and no claim in progress?"""
+        """Set `idle` when nothing is held and no claim is in progress, and clear it otherwise."""
         if self.rows or self.slots.claims_in_progress:
             self.idle.clear()
         else:

@@ -11,7 +11,7 @@ import pytest
 from duly.apps.ingest.states import CAPTURE_MACHINE
 from duly.apps.posts.states import POST_MACHINE
 from duly.apps.scheduler.states import RUN_MACHINE, SCHEDULE_MACHINE
-from duly.db.migrate import revisions_of
+from duly.db.migrate import branch_revisions
 from duly.db.migrations import Names
 from duly.jobs.states import JOB_MACHINE
 from duly.lease.state_machine import StateMachine
@@ -136,7 +136,7 @@ def test_example_reader_of_the_document_finds_planted_differences(document: dict
 def test_document_contains_its_format_and_revision(document: dict[str, Any], admin: Admin) -> None:
     assert document["format"] == 1
     recorded = [revision for (revision,) in admin.execute("select version_num from duly.alembic_version")]
-    assert document["revisions"] == list(revisions_of(recorded))
+    assert document["revisions"] == list(branch_revisions(recorded))
 
 
 def test_parsing_a_contract_line_loses_no_text() -> None:

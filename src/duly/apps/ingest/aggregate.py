@@ -60,7 +60,7 @@ def _merge_entries(pages: Sequence[Mapping[str, Json]]) -> list[Json]:
 
 
 def _is_same(one: Shift, other: Shift) -> bool:
-    """Check whether two entries of different photographs are the same shift."""
+    """Return whether two entries of different photographs are the same shift."""
     if one.customer_fingerprint != other.customer_fingerprint:
         return False
     if one.location_fingerprint == other.location_fingerprint:
@@ -76,14 +76,14 @@ def _is_same(one: Shift, other: Shift) -> bool:
 
 
 def _is_same_word(one: str, other: str) -> bool:
-    """Check whether two words may be readings of the same one."""
+    """Return whether two words may be readings of the same one."""
     if one == other or (one + other).isdigit():
         return one == other
     return one.startswith(other) or other.startswith(one) or SequenceMatcher(None, one, other).ratio() >= MIN_SIMILARITY
 
 
 def _lies_within(inner: Shift, outer: Shift) -> bool:
-    """Check whether one time range contains the other, also across midnight."""
+    """Return whether one time range contains the other, also across midnight."""
     offset = (minutes_since_midnight(inner.start) - minutes_since_midnight(outer.start)) % MINUTES_OF_DAY
     return offset + _length(inner) <= _length(outer)
 

@@ -100,7 +100,7 @@ def apply_capture(
 
 
 def _is_in_version(day: Day, event: NewEvent) -> bool:
-    """Check whether the current version shows the new shift already, in the form of another canonicalizer."""
+    """Return whether the current version shows the new shift already, in the form of another canonicalizer."""
     return event.change.new is not None and event.change.new.comparison_key in day.version_keys
 
 

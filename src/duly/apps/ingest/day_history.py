@@ -9,7 +9,6 @@ from duly.apps.ingest.canonical import canonicalize
 from duly.apps.ingest.diff import ShiftChange, diff, replay
 from duly.apps.ingest.model import DaySnapshot, DayVersion, ShiftEvent, StoredNotification
 from duly.apps.ingest.shift import Shift, shift_from_json
-from duly.apps.ingest.states import DEFAULT_SCHEMA
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
 from duly.db.rows import find_row, get_rows
@@ -38,7 +37,7 @@ class ReplayedDay:
 class DayHistory:
     """Reads the days of one installation, each of them by the Telegram id of its person."""
 
-    def __init__(self, pool: Pool, schema: str = DEFAULT_SCHEMA) -> None:
+    def __init__(self, pool: Pool, schema: str) -> None:
         self.pool = pool
         self.sql = SQL.using(schema=schema)
 

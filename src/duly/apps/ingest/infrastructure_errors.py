@@ -48,7 +48,7 @@ async def retry_infrastructure_errors(act: Callable[[], Awaitable[T]], seconds: 
 
 
 def is_infrastructure_error(error: Exception) -> bool:
-    """Check whether any other session would have met the same error."""
+    """Return whether any other session would have met the same error."""
     if isinstance(error, psycopg.Error):
         return is_server_error(error)
     return isinstance(error, Unavailable | Misconfigured)

@@ -150,7 +150,7 @@ def format_change(
 
 
 def _is_ambiguous(old: Shift, new: Shift, day_shifts: Collection[Shift]) -> bool:
-    """Check whether another shift, before or after, starts at the old or new start of this one."""
+    """Return whether another shift, before or after, starts at the old or new start of this one."""
     return any(shift.start in (old.start, new.start) and shift not in (old, new) for shift in day_shifts)
 
 

@@ -71,7 +71,7 @@ def page_date(page: DayPage) -> date | None:
 
 
 def has_shifts(pages: Sequence[DayPage]) -> bool:
-    """Check whether one of these pages shows a shift."""
+    """Return whether one of these pages shows a shift."""
     return any(page.payload.get("entries") for page in pages)
 
 
@@ -95,7 +95,7 @@ def combined_coverage(pages: Sequence[DayPage]) -> Coverage | None:
 
 
 def covers_full_day(coverage: Coverage | None) -> bool:
-    """Check whether parts of a day leave no gap from midnight to midnight."""
+    """Return whether parts of a day leave no gap from midnight to midnight."""
     if coverage is None:
         return True
     reached = 0
@@ -134,5 +134,5 @@ def keep_uncovered_entries(
 
 
 def is_covered(entry: Mapping[str, Any], coverage: Coverage) -> bool:
-    """Check whether an entry starts in a covered part of the day."""
+    """Return whether an entry starts in a covered part of the day."""
     return any(part.first <= minutes_since_midnight(entry["start"]) <= part.last for part in coverage)

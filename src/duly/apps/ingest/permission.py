@@ -48,7 +48,7 @@ class TablePermission:
         return not missing
 
     async def can_claim(self, connection: Connection) -> bool:
-        """Check whether sessions may be claimed; while a privilege is missing, the database is queried at intervals."""
+        """Return whether sessions may be claimed; while a privilege is missing, it is checked at intervals."""
         if not self.is_refused() or self.is_pausing():
             return not self.is_refused()
         missing, refusal = await self.find_missing(connection)
@@ -101,11 +101,11 @@ class TablePermission:
         return reason
 
     def is_refused(self) -> bool:
-        """Check whether a privilege was missing at the last check."""
+        """Return whether a privilege was missing at the last check."""
         return self.refusal is not None
 
     def is_pausing(self) -> bool:
-        """Check whether it is too early to query the database again."""
+        """Return whether it is too early to query the database again."""
         return time.monotonic() < self.retry_at
 
     def forget(self, leases: Sequence[Lease]) -> None:

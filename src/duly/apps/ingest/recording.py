@@ -208,7 +208,7 @@ def build_result(session_id: UUID, change: DayChange, reading: CaptureReading, u
 
 
 def _is_silent(capture: SettledCapture) -> bool:
-    """Check whether photographs led to no notification about their day."""
+    """Return whether photographs led to no notification about their day."""
     return capture.result["input"] is Input.PHOTOGRAPHS and not capture.change.notifications
 
 

@@ -16,7 +16,7 @@ from duly.apps.ingest.day_history import DayHistory
 from duly.apps.ingest.image_intake import ImageIntake
 from duly.apps.ingest.model import MAX_IMAGES, CaptureImage, CaptureSession
 from duly.apps.ingest.repository import END, SessionTables
-from duly.apps.ingest.states import CAPTURE_MACHINE, DEFAULT_SCHEMA
+from duly.apps.ingest.states import CAPTURE_MACHINE
 from duly.canonical_json import checked_json
 from duly.db.id_prefix import IdPrefix, resolve_single_match
 from duly.db.pool import Pool
@@ -136,7 +136,7 @@ class SessionService:
 class Ingest:
     """The operations of ingest in one installation."""
 
-    def __init__(self, pool: Pool, schema: str = DEFAULT_SCHEMA) -> None:
+    def __init__(self, pool: Pool, schema: str) -> None:
         tables = SessionTables(schema)
         self.sessions = SessionService(pool, tables)
         self.intake = ImageIntake(pool, tables)

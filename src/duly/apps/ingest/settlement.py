@@ -83,7 +83,7 @@ class SettlementTables:
         return frozenset(row["event_id"] for row in rows)
 
     async def has_version(self, connection: Connection, session_id: UUID) -> bool:
-        """Check whether a session wrote a version."""
+        """Return whether a session wrote a version."""
         return await find_value(connection, self.sql.has_version, session_id=session_id) is not None
 
     async def settle_captures(self, connection: Connection, captures: Sequence[SettledCapture]) -> Mapping[UUID, bool]:

@@ -140,7 +140,7 @@ def title_words(title: str) -> tuple[str, ...]:
 
 
 def is_cancellation_word(word: str) -> bool:
-    """Check whether a word means cancelled."""
+    """Return whether a word means cancelled."""
     return folded(word) in CANCELLED
 
 
@@ -268,7 +268,7 @@ def _parse_label(words: Sequence[str]) -> tuple[str, ShiftType]:
 
 
 def _is_label(words: Sequence[str]) -> bool:
-    """Check whether these words are exactly a label."""
+    """Return whether these words are exactly a label."""
     found = find_label(tuple(words))
     return found is not None and found[2] == len(words)
 

@@ -51,7 +51,7 @@ def case_forms(letter: str) -> tuple[str, str]:
 
 
 def has_two_cases(letter: str) -> bool:
-    """Check whether a letter has one capital and one small form that map to each other; ß does not."""
+    """Return whether a letter has one capital and one small form that map to each other; ß does not."""
     small, capital = letter.lower(), letter.upper()
     return (
         small != capital and len(small) == len(capital) == 1 and small.upper() == capital and capital.lower() == small

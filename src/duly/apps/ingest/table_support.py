@@ -86,7 +86,7 @@ async def find_session_schemas(connection: Connection) -> list[str]:
 
 
 async def has_contract_event_key(connection: Connection, schema: str) -> bool:
-    """Check whether events have the contract's unique key, which does not include the session."""
+    """Return whether events have the contract's unique key, which does not include the session."""
     return await find_value(connection, SQL.has_contract_event_key, schema=schema) is True
 
 

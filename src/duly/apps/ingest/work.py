@@ -67,12 +67,7 @@ class CaptureWork(Work):
 
     name = "ingest"
 
-    def __init__(
-        self,
-        reader: Reader,
-        tuning: Tuning,
-        options: CaptureOptions = CaptureOptions(),  # noqa: B008 (frozen)
-    ) -> None:
+    def __init__(self, reader: Reader, tuning: Tuning, options: CaptureOptions) -> None:
         self.reader = reader
         self.tuning = tuning
         self.options = options

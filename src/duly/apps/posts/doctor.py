@@ -14,7 +14,7 @@ MAX_COUNTED = 10_000
 
 
 def check_posts(context: CheckContext) -> Sequence[Note]:
-    """Is an objective breached, and to whom are captions and photographs sent?"""
+    """Check whether an objective is breached, and note who gets captions and photographs."""
     if context.is_backend_only:
         return [ok("there are none here")]
     notes = [

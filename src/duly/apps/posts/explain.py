@@ -88,7 +88,7 @@ class PostSituation:
 
     @property
     def is_expired(self) -> bool:
-        """Has the lease expired?"""
+        """Whether the lease has expired."""
         return self.lease_expires_at is not None and self.lease_expires_at < self.observed_at
 
     @property

@@ -23,7 +23,7 @@ class ButtonPress:
     answer: Answer
 
 
-def format_button_key(run_id: int, remind_at: datetime, action: str, minutes: int | None = None) -> str:
+def format_button_key(run_id: int, remind_at: datetime, action: str, minutes: int | None) -> str:
     """Return the key of the button for an action, on the reminder of a run that was due at `remind_at`."""
     return f"{run_id}:{int(remind_at.timestamp())}:{action}" + (f":{minutes}" if minutes else "")
 

@@ -48,7 +48,7 @@ class Cron:
 
     @property
     def follows_elapsed_time(self) -> bool:
-        """Does it fire at intervals, rather than at times of day?"""
+        """Whether it fires at intervals, rather than at times of day."""
         return any(sign in self.fields[0] + self.fields[1] for sign in "*/")
 
     @property
@@ -114,7 +114,7 @@ class Cron:
             moment = find_clock_change(moment, later, zone) or later
 
     def matches(self, day: date) -> bool:
-        """Does it fire on this day?"""
+        """Return whether it fires on this day."""
         return day.month in self.parsed.months and self.parsed.match_day(day)
 
     def shortly_before_next(self, at: datetime, zone: ZoneInfo) -> datetime | None:

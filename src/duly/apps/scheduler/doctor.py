@@ -16,7 +16,7 @@ RUNS = "scheduler.job_runs"  # `duly partitions create` creates its months, with
 
 
 def check_partitions(context: CheckContext) -> Sequence[Note]:
-    """Are there partitions for the coming months, and no rows in default partitions?"""
+    """Check that there are partitions for the coming months, and no rows in default partitions."""
     partitions = list_partitions(context)
     notes: list[Note] = []
     for _, rows in groupby(partitions, key=lambda row: row["full_name"]):
@@ -54,7 +54,7 @@ def note_months(partitions: Sequence[Row], limits: Limits) -> Note:
 
 
 def is_edge(partition: Row) -> bool:
-    """Is it a partition for rows that have no month of their own?"""
+    """Return whether a partition has the rows without a month of their own."""
     return partition["is_default"] or (partition["full_name"] == RUNS and partition["to_at"] is None)
 
 

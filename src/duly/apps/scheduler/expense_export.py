@@ -190,7 +190,7 @@ def account_name(category: str | None) -> str:
 
 
 def is_letter_or_digit(character: str) -> bool:
-    """May this character occur in an account name?"""
+    """Return whether an account name may contain this character."""
     return (category := unicodedata.category(character)).startswith("L") or category == "Nd"
 
 

@@ -48,7 +48,7 @@ class RunStatus(StrEnum):
 
     @property
     def is_open(self) -> bool:
-        """Can it still be answered?"""
+        """Whether it can still be answered."""
         return self in (RunStatus.PENDING, RunStatus.SENT, RunStatus.SNOOZED)
 
 

@@ -115,7 +115,7 @@ def schedule_firings(schedule: Schedule, after: datetime) -> Iterator[Firing]:
 
 
 def rule_firings(
-    schedule_id: int, rule_text: str, zone_name: str, not_before: datetime, after: datetime | None = None
+    schedule_id: int, rule_text: str, zone_name: str, not_before: datetime, after: datetime | None
 ) -> Iterator[Firing]:
     """Yield the firings of a rule, or those after an instant; InvalidArgument for an invalid rule."""
     rule, zone = parse_rule_cached(rule_text), parse_zone("user.zone", zone_name)
@@ -126,7 +126,7 @@ def rule_firings(
 
 
 def fires_at(schedule: PlanningInput, at: datetime) -> bool:
-    """Does the schedule, with its current rule, fire at this instant?"""
+    """Return whether the schedule, with its current rule, fires at this instant."""
     rule, zone = parse_rule_cached(schedule.rule), parse_zone("user.zone", schedule.zone)
     return next(rule.firing_times(schedule.not_before, zone, after=at - MICROSECOND), None) == at
 

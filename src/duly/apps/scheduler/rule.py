@@ -74,7 +74,7 @@ class Recurrence(Protocol):
 
     @property
     def counts_from_anchor(self) -> bool:
-        """Do its days depend on the day it starts?"""
+        """Whether its days depend on the day it starts."""
         ...
 
     def days(self, first: date, last: date, anchor: date) -> Iterator[date]:
@@ -98,7 +98,7 @@ class Rule:
     recurrence: Recurrence
     zone: ZoneInfo | None = None
 
-    def zone_for(self, user_zone: ZoneInfo | None = None) -> ZoneInfo:
+    def zone_for(self, user_zone: ZoneInfo | None) -> ZoneInfo:
         """Return the zone that it follows: its own, else the user's, else UTC."""
         return self.zone or user_zone or ZoneInfo("UTC")
 

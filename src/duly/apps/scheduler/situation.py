@@ -62,17 +62,17 @@ class RunSituation:
 
     @property
     def is_closed(self) -> bool:
-        """Is its status final?"""
+        """Whether its status is final."""
         return not self.status.is_open
 
     @property
     def is_being_sent(self) -> bool:
-        """Does a sender have the lease on its message, expired or not?"""
+        """Whether a sender has the lease on its message, expired or not."""
         return self.remind_at is None and self.message_status == "sending"
 
     @property
     def is_sender_expired(self) -> bool:
-        """Has the lease on its message expired?"""
+        """Whether the lease on its message has expired."""
         return (
             self.is_being_sent
             and self.message_lease_expires_at is not None
@@ -81,7 +81,7 @@ class RunSituation:
 
     @property
     def is_message_early(self) -> bool:
-        """Is its message not due yet?"""
+        """Whether its message is not due yet."""
         return self.has_pending_message and self.message_due_at is not None and self.message_due_at > self.observed_at
 
     @property
@@ -91,7 +91,7 @@ class RunSituation:
 
     @property
     def has_pending_message(self) -> bool:
-        """Does its message wait to be sent?"""
+        """Whether its message waits to be sent."""
         return self.remind_at is None and self.message_status == "pending"
 
 

@@ -30,7 +30,7 @@ class Account:
 
     @property
     def is_current(self) -> bool:
-        """Check whether this process runs under the account."""
+        """Return whether this process runs under the account."""
         return self.uid == os.geteuid()
 
     def subprocess_identity(self) -> SubprocessIdentity:
@@ -38,7 +38,7 @@ class Account:
         return {} if self.is_current else {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def can_enter(self, directory: Path) -> bool:
-        """Check whether the account can enter a directory, by trying: modes, ACLs and mounts all matter."""
+        """Return whether the account can enter a directory, by trying: modes, ACLs and mounts all matter."""
         command = ["/bin/sh", "-c", 'cd -- "$1"', "sh", str(directory)]
         try:
             return subprocess.run(command, cwd="/", capture_output=True, **self.subprocess_identity()).returncode == 0
@@ -49,7 +49,7 @@ class Account:
             ) from None
 
     def can_run(self, program: Path) -> bool:
-        """Check whether the account can run a program."""
+        """Return whether the account can run a program."""
         try:
             return (
                 subprocess.run([program, "-V"], cwd="/", capture_output=True, **self.subprocess_identity()).returncode

@@ -24,7 +24,7 @@ def hold_exclusive(path: Path) -> int | None:
 
 
 def is_held(path: Path) -> bool:
-    """Check whether any process has a lock on the file."""
+    """Return whether any process has a lock on the file."""
     descriptor = hold_exclusive(path)
     if descriptor is not None:
         os.close(descriptor)

@@ -138,7 +138,7 @@ def find_data_owner(wanted: Path) -> int | None:
 
 
 def has_data(home: Path) -> bool:
-    """Check whether this home contains the data of a server; creates nothing."""
+    """Return whether this home contains the data of a server; creates nothing."""
     return find_data_owner(home.absolute()) is not None
 
 

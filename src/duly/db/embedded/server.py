@@ -62,13 +62,13 @@ class EmbeddedServer:
             time.sleep(POLL_SECONDS)
 
     def is_ready(self) -> bool:
-        """Check whether the server accepts connections."""
+        """Return whether the server accepts connections."""
         command = [self.plan.binaries.program("pg_isready"), "-q", "-h", self.plan.sockets, "-p", "5432"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         return subprocess.run([*command, "-U", "postgres"], env=environment, capture_output=True).returncode == 0
 
     def is_supervised(self) -> bool:
-        """Check whether there is a supervisor; cheap enough for twice a second."""
+        """Return whether there is a supervisor; cheap enough for twice a second."""
         return is_held(self.plan.supervisor_lock)
 
     def launch_supervisor(self) -> bool:

@@ -176,7 +176,7 @@ class Supervision:
         write_log("stopped")
 
     def is_unused(self) -> bool:
-        """Check whether the server was unused for the linger time; once it is, new users must wait."""
+        """Return whether the server was unused for the linger time; once it is, new users must wait."""
         descriptor = hold_exclusive(self.plan.users_lock)
         if descriptor is None:
             self.unused_since = None

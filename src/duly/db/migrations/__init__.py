@@ -14,7 +14,7 @@ from dataclasses import asdict
 from alembic import context
 from sqlalchemy import text
 
-from duly.db.migrations.branches import APPLICATIONS, BRANCHES, schemas_of
+from duly.db.migrations.branches import APPLICATIONS, BRANCHES, list_schemas
 from duly.db.migrations.objects import GRANTS, name_object, schema_values
 from duly.db.migrations.script import (
     DIRECTORY,
@@ -51,7 +51,7 @@ CREATE_SCHEMA = "create schema if not exists {schema} authorization {owner};\n"
 
 def prelude(names: Names, branches: Iterable[str]) -> str:
     """Return the statements that every migration begins with; the schemas of these branches are created."""
-    schemas = schemas_of(branches, names)
+    schemas = list_schemas(branches, names)
     values = {**asdict(names), "lock": str(MIGRATION_LOCK), "schemas": to_array(schemas)}
     opening = fill(read_file("prelude.sql"), values)
     created = "".join(fill(CREATE_SCHEMA, {**values, "schema": schema}) for schema in schemas)
@@ -60,7 +60,7 @@ def prelude(names: Names, branches: Iterable[str]) -> str:
 
 def run_file(name: str) -> None:
     """Run one file of the `sql` directory in the current migration."""
-    names: Names = context.config.attributes["roles"]
+    names: Names = context.config.attributes["names"]
     run_script(fill(read_file(name), asdict(names)))
 
 
@@ -71,7 +71,7 @@ def run_after_functions(name: str) -> None:
 
 def run_base_functions() -> None:
     """Create the functions that defaults and checks of tables call."""
-    names: Names = context.config.attributes["roles"]
+    names: Names = context.config.attributes["names"]
     for statement in split_statements(fill(BASE_FUNCTIONS.read_text(), asdict(names))):
         if name_object(statement) != GRANTS:
             run_script(statement)
@@ -79,7 +79,7 @@ def run_base_functions() -> None:
 
 def drop_functions(branch: str) -> None:
     """Drop the functions of a branch that nothing depends on."""
-    names: Names = context.config.attributes["roles"]
+    names: Names = context.config.attributes["names"]
     run_script(fill(read_file("drop_functions.sql"), schema_values(names, [branch])))
 
 

@@ -42,6 +42,6 @@ APPLICATIONS = (
 BRANCHES = {branch.name: branch for branch in (ENGINE, *APPLICATIONS)}
 
 
-def schemas_of(branches: Iterable[str], names: Names) -> Sequence[str]:
+def list_schemas(branches: Iterable[str], names: Names) -> Sequence[str]:
     """List the schemas of these branches by their configured names."""
     return [schema for branch in branches for schema in BRANCHES[branch].schemas_in(names)]

@@ -27,7 +27,7 @@ def run(connection: Connection, names: Names) -> None:
     if context.get_context().opts.get("dont_mutate"):  # `alembic current`
         context.run_migrations()
         return
-    run_script(prelude(names, branches_of(targets)))
+    run_script(prelude(names, target_branches(targets)))
     with context.begin_transaction():
         context.run_migrations()
         installed = installed_branches(context.get_context().get_current_heads())
@@ -49,9 +49,9 @@ def print_sql(names: Names) -> None:
         **upgrade_to(targets),
     )
     with context.begin_transaction():
-        run_script(prelude(names, branches_of(targets)))
+        run_script(prelude(names, target_branches(targets)))
         context.run_migrations()
-        for branch in branches_of(targets):
+        for branch in target_branches(targets):
             run_statements(update_statements(branch, names, {}))
         finish(names)
 
@@ -66,7 +66,7 @@ def find_targets(connection: Connection | None, names: Names) -> Sequence[str]:
     return ()
 
 
-def branches_of(targets: Sequence[str]) -> Sequence[str]:
+def target_branches(targets: Sequence[str]) -> Sequence[str]:
     """List the branches of these revisions, the engine always among them."""
     named = [context.script.get_revision(target).branch_labels for target in targets]
     return [branch for branch in BRANCHES if branch == "engine" or any(branch in labels for labels in named)]
@@ -98,7 +98,7 @@ def finish(names: Names) -> None:
 
 
 attributes = context.config.attributes
-names: Names = attributes.setdefault("roles", names_from_settings(load_settings()))
+names: Names = attributes.setdefault("names", names_from_settings(load_settings()))
 if context.is_offline_mode():
     print_sql(names)
 elif given_connection := attributes.get("connection"):

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from duly.db.migrations.branches import BRANCHES, schemas_of
+from duly.db.migrations.branches import BRANCHES, list_schemas
 from duly.db.migrations.script import Names, fill, read_file, split_statements, strip_comment, to_array
 from duly.db.queries import parse_queries
 
@@ -95,4 +95,4 @@ def forget_statement(installed: Iterable[str]) -> str:
 
 def schema_values(names: Names, branches: Iterable[str]) -> dict[str, str]:
     """Return the values of a script about whole schemas: `{'schemas'}` is an array of those of these branches."""
-    return {**asdict(names), "schemas": to_array(schemas_of(branches, names))}
+    return {**asdict(names), "schemas": to_array(list_schemas(branches, names))}

@@ -81,7 +81,7 @@ class PageConventions:
         return rows[0], *more
 
     def is_location(self, line: Line, title: Line) -> bool | None:
-        """Check whether the only row after a title is its location; None if that is undecided."""
+        """Return whether the only row after a title is its location; None if that is undecided."""
         if STREET_ADDRESS.search(line.text):
             return True
         if self.customer_contrast is None or self.location_contrast is None:  # no block shows how customers look
@@ -174,7 +174,7 @@ def titles_without_bullet(titles: Sequence[str]) -> list[str]:
 
 
 def detect_customer_first(titles: Sequence[str]) -> bool:
-    """Check whether the customers of a page are left of the bullet, which they are unless words show otherwise."""
+    """Return whether the customers of a page are left of the bullet, which they are unless words show otherwise."""
     pairs = [pair for title in titles if all(pair := split_at_bullet(title, is_customer_first=True))]
     return sum(task_score(second) - task_score(first) for first, second in pairs) >= 0
 
@@ -190,7 +190,7 @@ def task_score(text: str) -> int:
 
 
 def is_indented_by_icon(line: Line, title: Line) -> bool:
-    """Check whether a line starts right of its title: it was recognised without the icon before it."""
+    """Return whether a line starts right of its title: it was recognised without the icon before it."""
     return line.left - title.left > MIN_ICON_INDENT * line.height
 
 
@@ -203,7 +203,7 @@ def drop_icon(line: Line, title: Line, has_icons: bool) -> str:
 
 
 def is_icon_or_number(line: Line, title: Line, has_icons: bool) -> bool:
-    """Check whether a digit before a street may be its number or an icon, and nothing decides which."""
+    """Return whether a digit before a street may be its number or an icon, and nothing decides which."""
     is_doubtful = has_icons and not is_indented_by_icon(line, title)
     return is_doubtful and bool(LETTER_ICON.match(line.text) and NUMBERED_STREET.match(line.text))
 

@@ -169,7 +169,7 @@ def find_short(pattern: re.Pattern[str], separator: str, text: str) -> list[Date
 
 
 def is_clock(date_match: DateMatch, text: str, weekdays: Iterable[WeekdayMatch]) -> bool:
-    """Check whether a date with dots may be a clock time, as 08.10. is in Swedish or English."""
+    """Return whether a date with dots may be a clock time, as 08.10. is in Swedish or English."""
     written = text[date_match.start : date_match.end]
     is_like_clock = date_match.separator == "." and bool(re.fullmatch(r"(?:[01]\d|2[0-3])\.[0-5]\d\.", written))
     return is_like_clock and all(weekday.language in (SWEDISH, ENGLISH) for weekday in weekdays)
@@ -227,7 +227,7 @@ def find_weekdays(text: str, dates: Sequence[DateMatch]) -> list[WeekdayMatch]:
 
 
 def is_beside(text: str, span: tuple[int, int], dates: Sequence[DateMatch]) -> bool:
-    """Check whether a word is directly before a date, or directly after one with nothing behind it."""
+    """Return whether a word is directly before a date, or directly after one with nothing behind it."""
     start, end = span
     before = re.sub(WEEK_NUMBER, to_spaces, text[:start], flags=re.IGNORECASE)
     follows_number = bool(re.search(r"\d\s*$", before)) and not any(

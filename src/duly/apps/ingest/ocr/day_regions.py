@@ -127,7 +127,7 @@ def split_below_headers(headers: Sequence[HeaderDate], region: Region) -> list[D
 
 
 def is_below(line: Line, header: HeaderDate) -> bool:
-    """Check whether a line is below the top of a header; times beside it may be a little higher."""
+    """Return whether a line is below the top of a header; times beside it may be a little higher."""
     if find_time_range(line.text):
         return line.centre_y >= header.line.centre_y - MAX_RISE * line.height
     return line.centre_y >= header.line.centre_y - header.line.height / 2
@@ -202,5 +202,5 @@ def column_index(line: Line, lefts: Sequence[float]) -> int | None:
 
 
 def is_time_scale(line: Line) -> bool:
-    """Check whether a line left of all columns is of a calendar's time scale, or no field of a shift."""
+    """Return whether a line left of all columns is of a calendar's time scale, or no field of a shift."""
     return find_single_time(line.text) is not None or is_ui_text(line.text)

@@ -72,7 +72,7 @@ def reconcile_readings(
 
 
 def readings_agree(text: str, other: str | None) -> bool:
-    """Check whether two readings have the same letters; diacritics, spaces and an icon before them may differ."""
+    """Return whether two readings have the same letters; diacritics, spaces and an icon before them may differ."""
     if other is None:
         return True
     first, second = letter_shapes(text), letter_shapes(other)

@@ -87,7 +87,7 @@ def find_dates(line: Line, default_year: int) -> list[HeaderDate]:
 
 
 def is_day_header(text: str) -> bool:
-    """Check whether a line has nothing but dates, weekdays or relative days, as the header of a day has."""
+    """Return whether a line has nothing but dates, weekdays or relative days, as the header of a day has."""
     days = find_dates(Line(text, 0, 0, 0, 1, 1), LEAP_YEAR)
     remaining = re.sub(
         WEEK_NUMBER, to_spaces, blank_out(text, [(day.start, day.end) for day in days]), flags=re.IGNORECASE
@@ -104,7 +104,7 @@ def is_day_header(text: str) -> bool:
 
 
 def is_relative_day(text: str) -> bool:
-    """Check whether a line says today, tomorrow or yesterday, so that its year is the current one."""
+    """Return whether a line says today, tomorrow or yesterday, so that its year is the current one."""
     return bool(TWO_WORD_RELATIVE_DAY.search(text)) or any(
         fold(word) in RELATIVE_DAYS for word in WORD_OR_NUMBER.findall(text)
     )
@@ -168,7 +168,7 @@ def make_date(year: int | None, month: int, day: int, default_year: int) -> date
 
 
 def is_day_first(scan: DateScan) -> bool:
-    """Check whether a word of the line is in a language that writes the day before the month."""
+    """Return whether a word of the line is in a language that writes the day before the month."""
     has_weekday = any(weekday.language in (SWEDISH, GERMAN, FINNISH) for weekday in scan.weekdays)
     return has_weekday or any(fold(word) in DAY_FIRST_WORDS for word in WORD_OR_NUMBER.findall(scan.text))
 
@@ -199,21 +199,21 @@ def find_span(scan: DateScan, date_match: DateMatch, weekday: WeekdayMatch | Non
 
 
 def is_header_weekday(words: Sequence[str], at: int) -> bool:
-    """Check whether a word is certainly a weekday; two letters count only before the number of a day."""
+    """Return whether a word is certainly a weekday; two letters count only before the number of a day."""
     letters = fold(words[at])
     return letters in WEEKDAY_NAMES or (letters in TWO_LETTER_WEEKDAYS and has_day_number(words[at + 1 : at + 2]))
 
 
 def is_day_number(words: Sequence[str], at: int) -> bool:
-    """Check whether a word is the number of a day directly after a weekday: Mån 7."""
+    """Return whether a word is the number of a day directly after a weekday: Mån 7."""
     return at > 0 and has_day_number(words[at : at + 1]) and is_header_weekday(words, at - 1)
 
 
 def has_day_number(words: Sequence[str]) -> bool:
-    """Check whether there is a word and it is a number from 1 to 31."""
+    """Return whether there is a word and it is a number from 1 to 31."""
     return any(1 <= (parse_number(word) or 0) <= 31 for word in words)
 
 
 def is_ambiguous_weekday(word: str) -> bool:
-    """Check whether an abbreviated weekday is also another word: fri, Tor; with its diacritic, as Mån, it is not."""
+    """Return whether an abbreviated weekday is also another word: fri, Tor; with its diacritic, as Mån, it is not."""
     return fold(word) in AMBIGUOUS_WEEKDAYS and fold(word) == word.casefold()

@@ -46,7 +46,7 @@ class Layout:
     shows_day_end: bool  # there is space for another shift below the last one
 
 
-def analyse_layout(region: Region, columns: TableColumns | None = None) -> Layout:
+def analyse_layout(region: Region, columns: TableColumns | None) -> Layout:
     """Return the shifts of a page and its problems; `columns` are those of a table, if the page is one."""
     lines, struck_problems = drop_replaced_times(region.lines)
     region = replace(region, lines=lines)
@@ -73,7 +73,7 @@ def analyse_layout(region: Region, columns: TableColumns | None = None) -> Layou
 
 
 def is_shift(block: Block, segments: PageSegments) -> bool:
-    """Check whether a block has all that a shift needs."""
+    """Return whether a block has all that a shift needs."""
     return bool(block.rows) and not block.times.problem and not segments.is_cut_off(block)
 
 
@@ -168,7 +168,7 @@ def drop_replaced_times(lines: Sequence[Line]) -> tuple[tuple[Line, ...], list[s
 
 
 def has_text_beside(line: Line, lines: Sequence[Line]) -> bool:
-    """Check whether text is right of old times: then their shift starts there, and not at the new times below."""
+    """Return whether text is right of old times: then their shift starts there, and not at the new times below."""
     return any(
         other.left > line.right
         and abs(other.centre_y - line.centre_y) < line.height / 2
@@ -207,7 +207,7 @@ def find_cut_rows(segments: PageSegments) -> tuple[Line, ...]:
 
 
 def has_space_below(segments: PageSegments, region: Region) -> bool:
-    """Check whether there is space for another shift below the last one, with nothing in it that may be one."""
+    """Return whether there is space for another shift below the last one, with nothing in it that may be one."""
     if region.is_complete:
         return not find_unassigned_lines(segments)
     bottom = max(block.bottom for block in segments.blocks)

@@ -37,12 +37,12 @@ def fold_letter(letter: str) -> str:
 
 
 def has_diacritic(letter: str) -> bool:
-    """Check whether a letter has a diacritic of any kind."""
+    """Return whether a letter has a diacritic of any kind."""
     return fold_letter(letter) != letter.casefold()
 
 
 def may_have_diacritic(text: str) -> bool:
-    """Check whether a letter of a text may be å, ä or ö."""
+    """Return whether a letter of a text may be å, ä or ö."""
     return any(letter in BASE_LETTERS for letter in fold(text))
 
 
@@ -75,7 +75,7 @@ def insert_missing_letter(word: str, longer: str | None) -> str:
 
 
 def differs_only_at(at: int, word: str, longer: str) -> bool:
-    """Check whether two words are the same except for one letter of the longer one."""
+    """Return whether two words are the same except for one letter of the longer one."""
     return fold(word) == fold(longer[:at] + longer[at + 1 :])
 
 

@@ -109,7 +109,7 @@ def measure_ink(line: Image.Image, height: float) -> Ink | None:
 
 
 def ends_at_page_edge(box: TextBox, grey: Image.Image, background: float) -> bool:
-    """Check whether the page ends where a text ends: what is beyond has neither its background nor the image's."""
+    """Return whether the page ends where a text ends: what is beyond has neither its background nor the image's."""
     import numpy as np
 
     height_share = box.height / max(box.width, 1.0)
@@ -125,7 +125,7 @@ def ends_at_page_edge(box: TextBox, grey: Image.Image, background: float) -> boo
 
 
 def has_unread_text_after(box: TextBox, grey: Image.Image, boxes: Sequence[TextBox]) -> bool:
-    """Check whether something follows a text that looks like more of it and was not detected: a number at its end.
+    """Return whether something follows a text that looks like more of it and was not detected: a number at its end.
 
     Bars and chips reach above and below the line; letters do not.
     """
@@ -156,6 +156,6 @@ def sample(grey: Image.Image, corners: Corners, width: int) -> "NDArray[Any]":
 
 
 def covers(box: TextBox, left: float, right: float, y: float) -> bool:
-    """Check whether a box covers a part of a horizontal stretch."""
+    """Return whether a box covers a part of a horizontal stretch."""
     xs, ys = zip(*box.corners, strict=True)
     return min(xs) < right and max(xs) > left and min(ys) < y < max(ys)

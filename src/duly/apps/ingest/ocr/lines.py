@@ -49,7 +49,7 @@ class Line:
 
     @property
     def is_struck_through(self) -> bool:
-        """Check whether the text is struck through."""
+        """Return whether the text is struck through."""
         threshold = (
             MIN_STRIKETHROUGH_DIGITS
             if MANY_DIGITS.search(self.text) and not WORD.search(self.text)
@@ -113,7 +113,7 @@ def assemble_lines(boxes: Sequence[TextBox], width: float, height: float) -> Reg
 
 
 def is_icon(fragment: Line, fragments: Sequence[Line]) -> bool:
-    """Check whether a fragment is an icon before a text: one character that the engine doubts, or of another script."""
+    """Return whether a fragment is an icon before a text: a character that the engine doubts, or of another script."""
     if len(fragment.text) != 1:
         return False
     is_doubtful = fragment.min_char_confidence < ICON_CONFIDENCE or fragment.text > LAST_LATIN_LETTER
@@ -169,7 +169,7 @@ def drop_duplicated_letter(fragment: Line, fragments: Sequence[Line]) -> Line:
 
 
 def continues_line(line: Line, fragment: Line) -> bool:
-    """Check whether a fragment continues a line."""
+    """Return whether a fragment continues a line."""
     height = min(line.height, fragment.height)
     gap = fragment.left - line.right
     if is_only_time_range(line.text) and not is_meridiem(fragment.text) and is_separate_text(fragment.text):
@@ -182,18 +182,18 @@ def continues_line(line: Line, fragment: Line) -> bool:
 
 
 def is_separate_text(text: str) -> bool:
-    """Check whether a text after times is no part of them: it is words, or other times."""
+    """Return whether a text after times is no part of them: it is words, or other times."""
     return sum(map(str.isalpha, text)) > 1 or resembles_time_range(text)
 
 
 def is_only_time_range(text: str) -> bool:
-    """Check whether a text is a time range and nothing else."""
+    """Return whether a text is a time range and nothing else."""
     times = find_time_range(text)
     return times is not None and not times.problem and not times.before and not times.after
 
 
 def starts_other_column(fragment: Line, line: Line, time_lines: Sequence[Line]) -> bool:
-    """Check whether a fragment starts another column, aligned with times, however close the line comes to it."""
+    """Return whether a fragment starts another column, aligned with times, however close the line comes to it."""
     return any(
         abs(fragment.left - times.left) < COLUMN_TOLERANCE * fragment.height
         and line.left < times.left - MIN_COLUMN_OFFSET * fragment.height
@@ -325,17 +325,17 @@ def confident_words(box: TextBox) -> frozenset[str]:
 
 
 def is_at_text_margin(line: Line, text_right: float, width: float) -> bool:
-    """Check whether a line reaches the margin of the text or image; one that ends before others is not truncated."""
+    """Return whether a line reaches the margin of the text or image; one that ends before others is not truncated."""
     return line.right > text_right - line.height or line.left < line.height or line.right > width - line.height
 
 
 def has_doubtful_first_digit(box: TextBox) -> bool:
-    """Check whether the first of several digits may be an icon: a 9 before 31 Sudin Street."""
+    """Return whether the first of several digits may be an icon: a 9 before 31 Sudin Street."""
     return bool(LEADING_DIGITS.match(box.text)) and bool(box.char_confidences) and box.char_confidences[0] < CONFIDENT
 
 
 def has_disputed_diacritic(box: TextBox) -> bool:
-    """Check whether only the second pass shows a diacritic on a lower-case letter of low confidence."""
+    """Return whether only the second pass shows a diacritic on a lower-case letter of low confidence."""
     if box.second_engine_text is None or box.reread_text is None or len(box.reread_text.strip()) != len(box.text):
         return False
     bare_words = frozenset(WORD.findall(box.second_engine_text))

@@ -163,7 +163,7 @@ def blocks_with_hole(blocks: Sequence[Block]) -> list[Block]:
 
 
 def is_hole(block: Block, nth: int, blocks: Iterable[Block]) -> bool:
-    """Check whether the space above a row is larger than in all other blocks."""
+    """Return whether the space above a row is larger than in all other blocks."""
     others = [other.row_steps[nth] for other in blocks if other is not block and len(other.row_steps) > nth]
     return len(others) > 1 and block.row_steps[nth] > max(others) + MIN_HOLE * block.line.height
 
@@ -226,15 +226,15 @@ def lines_outside(segments: PageSegments) -> list[Line]:
 
 
 def is_at_page_bottom(line: Line, segments: PageSegments) -> bool:
-    """Check whether a line is cut by the end of the page, or is a label of a navigation bar that was not detected."""
+    """Return whether a line is cut by the end of the page, or is a label of a navigation bar that was not detected."""
     return segments.reaches_bottom(line) or is_navigation_label(line.text)
 
 
 def is_aligned_with_rows(line: Line, blocks: Iterable[Block]) -> bool:
-    """Check whether a line starts where the rows of shifts start."""
+    """Return whether a line starts where the rows of shifts start."""
     return any(is_aligned(line, row) for block in blocks for row in block.rows)
 
 
 def is_aligned(line: Line, other: Line) -> bool:
-    """Check whether the left edges of two lines are aligned."""
+    """Return whether the left edges of two lines are aligned."""
     return abs(line.left - other.left) < ALIGNMENT_TOLERANCE * max(line.height, other.height)

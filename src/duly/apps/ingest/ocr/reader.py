@@ -116,7 +116,7 @@ def backward_steps(shifts: Sequence[RecognisedShift]) -> list[tuple[str, str]]:
 
 
 def is_over_midnight(starts: Sequence[str], earlier: str, later: str) -> bool:
-    """Check whether a step back leads into the next day: it is long, and the last start is before the first."""
+    """Return whether a step back leads into the next day: it is long, and the last start is before the first."""
     return (
         minutes_since_midnight(earlier) - minutes_since_midnight(later) > MINUTES_OF_DAY // 2 and starts[-1] < starts[0]
     )

@@ -115,7 +115,7 @@ def join_start_and_end(line: Line, end: Line) -> TimeAnchor:
 
 
 def may_be_end(start: Line, other: Line) -> bool:
-    """Check whether a time may be the end of a shift that starts at another, by their positions."""
+    """Return whether a time may be the end of a shift that starts at another, by their positions."""
     height = max(start.height, other.height)
     right, down = other.left - start.right, other.centre_y - start.centre_y
     is_beside = abs(down) < height / 2 and 0 <= right < MAX_END_RIGHT * height
@@ -132,14 +132,14 @@ def unreadable_anchor(line: Line) -> TimeAnchor:
 
 
 def is_unreadable_anchor(line: Line, anchors: Sequence[TimeAnchor], lines: Sequence[Line]) -> bool:
-    """Check whether a line resembles times, is aligned with an anchor, and is not the clock of the phone."""
+    """Return whether a line resembles times, is aligned with an anchor, and is not the clock of the phone."""
     if not resembles_time(line.text) or is_status_bar_clock(line, lines):
         return False
     return any(abs(line.left - anchor.line.left) < MAX_OUTDENT * line.height for anchor in anchors)
 
 
 def is_status_bar_clock(line: Line, lines: Sequence[Line]) -> bool:
-    """Check whether a single time is the clock of the phone's status bar: nothing is above it."""
+    """Return whether a single time is the clock of the phone's status bar: nothing is above it."""
     return not resembles_time_range(line.text) and not any(other.bottom < line.top for other in lines)
 
 
@@ -203,15 +203,15 @@ class PageSegments:
         return max(sum(block.row_steps) + block.line.height / 2 for block in self.blocks)
 
     def is_last(self, block: Block) -> bool:
-        """Check whether a block is the last of its column."""
+        """Return whether a block is the last of its column."""
         return any(column[-1] is block for column in self.columns)
 
     def reaches_bottom(self, line: Line) -> bool:
-        """Check whether a line is so close to the end of the page that it may be cut, or the next one hidden."""
+        """Return whether a line is so close to the end of the page that it may be cut, or the next one hidden."""
         return not self.is_complete and self.content_bottom - line.bottom < MAX_HIDDEN_GAP * line.height
 
     def is_cut_off(self, block: Block) -> bool:
-        """Check whether the end of the page hides a part of a block."""
+        """Return whether the end of the page hides a part of a block."""
         last = block.rows[-1] if block.rows else block.line
         return self.is_last(block) and len(block.rows) < self.usual_rows and self.reaches_bottom(last)
 

@@ -86,7 +86,7 @@ class TableColumns:
     top: float
 
     def has(self, *fields: Field) -> bool:
-        """Check whether there is a column for each of these fields."""
+        """Return whether there is a column for each of these fields."""
         return {*fields} <= {column.field for column in self.columns}
 
     def column_of(self, line: Line) -> TableColumn:
@@ -205,7 +205,7 @@ def find_unnamed_columns(region: Region) -> TableColumns | None:
 
 
 def is_cell(line: Line, anchor: TimeAnchor) -> bool:
-    """Check whether a line is in the row of some times, right of them, and may be a field."""
+    """Return whether a line is in the row of some times, right of them, and may be a field."""
     is_beside = (
         abs(line.centre_y - anchor.line.centre_y) < ROW_TOLERANCE * line.height and line.left > anchor.line.right
     )
@@ -247,7 +247,7 @@ def build_rows(columns: TableColumns, region: Region) -> tuple[list[TableRow], l
 
 
 def spans_columns(line: Line, columns: TableColumns) -> bool:
-    """Check whether a line starts in one column and ends in another, so that it may be two cells."""
+    """Return whether a line starts in one column and ends in another, so that it may be two cells."""
     lefts = [column.left for column in columns.columns]
     return any(line.left + line.height < left < line.right - line.height for left in lefts)
 

@@ -193,7 +193,7 @@ def check_surroundings(times: TimeRange, parts: Sequence[str], line: str) -> Tim
 
 
 def has_doubtful_meridiem(times: TimeRange, parts: Sequence[str]) -> bool:
-    """Check whether text near the times may be their AM or PM, and may be something else."""
+    """Return whether text near the times may be their AM or PM, and may be something else."""
     if ONLY_MERIDIEM.fullmatch(times.before):
         return True
     if times.is_12_hour:
@@ -203,7 +203,7 @@ def has_doubtful_meridiem(times: TimeRange, parts: Sequence[str]) -> bool:
 
 
 def is_plausible(times: TimeRange) -> bool:
-    """Check whether a range is plausible for an appointment."""
+    """Return whether a range is plausible for an appointment."""
     if times.problem:
         return False
     is_rounded = not any(minutes_since_midnight(time) % STEP_MINUTES for time in (times.start, times.end))
@@ -246,7 +246,7 @@ def hour_groups(found: re.Match[str]) -> list[str]:
 
 
 def is_clearly_times(found: re.Match[str]) -> bool | None:
-    """Check whether words show that hours are times; None if both have minutes.
+    """Return whether words show that hours are times; None if both have minutes.
 
     In 8-10:30 the first may have lost its minutes, so one word for both is not enough: each hour needs its own.
     """
@@ -261,7 +261,7 @@ def is_clearly_times(found: re.Match[str]) -> bool | None:
 
 
 def is_clear_meridiem(matched: str) -> bool:
-    """Check whether AM or PM has more than one letter: 7a may be a house number."""
+    """Return whether AM or PM has more than one letter: 7a may be a house number."""
     return len(matched.strip(" .")) > 1
 
 
@@ -269,7 +269,7 @@ def is_clear_meridiem(matched: str) -> bool:
 
 
 def is_old_range(text: str) -> bool:
-    """Check whether a line is nothing but a note about an old time, or a range in brackets."""
+    """Return whether a line is nothing but a note about an old time, or a range in brackets."""
     text = TOUCHING_WORD.sub(" ", text)
     remaining = OLD_NOTE.sub("", text)
     remaining = BRACKETED.sub("", text) if remaining == text else remaining
@@ -277,7 +277,7 @@ def is_old_range(text: str) -> bool:
 
 
 def is_old_note(text: str) -> bool:
-    """Check whether a word in a line says that its times are old."""
+    """Return whether a word in a line says that its times are old."""
     return OLD_NOTE.search(TOUCHING_WORD.sub(" ", text)) is not None
 
 
@@ -288,7 +288,7 @@ def drop_old_times(text: str) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Check whether a text has a letter or a digit."""
+    """Return whether a text has a letter or a digit."""
     return any(map(str.isalnum, text))
 
 
@@ -296,12 +296,12 @@ def has_words(text: str) -> bool:
 
 
 def resembles_time_range(text: str) -> bool:
-    """Check whether a text resembles a time range, readable or not."""
+    """Return whether a text resembles a time range, readable or not."""
     return bool(RESEMBLES_RANGE.match(LEADING_ICON.sub("", text)))
 
 
 def resembles_time(text: str) -> bool:
-    """Check whether a text resembles a time range or a single time, and is no duration."""
+    """Return whether a text resembles a time range or a single time, and is no duration."""
     bare_text = LEADING_ICON.sub("", text)
     return resembles_time_range(text) or bool(
         RESEMBLES_TIME.match(bare_text) and not DURATION.fullmatch(bare_text.strip())
@@ -325,7 +325,7 @@ def parse_meridiem(matched: str) -> str:
 
 
 def is_meridiem(text: str) -> bool:
-    """Check whether a text is nothing but AM or PM: pm, e.m., vorm."""
+    """Return whether a text is nothing but AM or PM: pm, e.m., vorm."""
     return bool(ONLY_MERIDIEM.fullmatch(text))
 
 

@@ -58,7 +58,7 @@ class TitleAnalysis:
         return count
 
     def is_wrapped(self, block: Block) -> bool:
-        """Check whether a title continues in the second row."""
+        """Return whether a title continues in the second row."""
         rows = list(block.rows)
         if block in self.rows_by_stroke or len(rows) < 2:
             return self.rows_by_stroke.get(block, 1) > 1
@@ -67,14 +67,14 @@ class TitleAnalysis:
         return len(rows) > self.usual_rows and self.looks_wrapped(block)
 
     def looks_wrapped(self, block: Block) -> bool:
-        """Check whether the second row is set like the title and unlike what follows."""
+        """Return whether the second row is set like the title and unlike what follows."""
         rows = list(block.rows)
         if not self.may_be_wrapped(block) or not looks_alike(rows[0], rows[1]):
             return False
         return self.has_distinct_titles or (len(rows) > USUAL_ROWS and not looks_alike(rows[1], rows[2]))
 
     def is_undecided(self, block: Block) -> bool:
-        """Check whether a title may continue in the second row, and the page does not show which."""
+        """Return whether a title may continue in the second row, and the page does not show which."""
         rows = list(block.rows)
         if block in self.rows_by_stroke or len(rows) < 2:
             return False
@@ -87,7 +87,7 @@ class TitleAnalysis:
         return self.usual_rows > 1 and (len(rows) > USUAL_ROWS or self.may_be_wrapped(block))
 
     def may_be_wrapped(self, block: Block) -> bool:
-        """Check whether the first word of the second row would not have fitted after the title."""
+        """Return whether the first word of the second row would not have fitted after the title."""
         title, more = block.rows[:2]
         char_width = (more.right - more.left) / max(1, len(more.text))
         word = len(more.text.split()[0]) if more.text.split() else 0
@@ -156,20 +156,20 @@ def count_rows_by_words(block: Block) -> int:
 
 
 def is_certainly_wrapped(block: Block) -> bool:
-    """Check whether the second row is certainly set as the title, and the third certainly is not."""
+    """Return whether the second row is certainly set as the title, and the third certainly is not."""
     widths = [row.ink.stroke_width if row.ink else 0.0 for row in block.rows[:3]]
     return len(widths) == 3 and widths[1] > MIN_SAME_STROKE * widths[0] and widths[2] < MAX_LIGHT_STROKE * widths[0]
 
 
 def is_as_heavy(row: Line, title: Line) -> bool:
-    """Check whether the strokes of a row are as heavy as those of the title."""
+    """Return whether the strokes of a row are as heavy as those of the title."""
     if row.ink is None or title.ink is None:
         return False
     return row.ink.stroke_width > MIN_TITLE_STROKE * title.ink.stroke_width
 
 
 def continues_in(title: str, more: str, *, has_extra_row: bool = False) -> bool:
-    """Check whether words show that a title continues: it ends in a comma or an "and", or the next row in lower case.
+    """Return whether words show that a title continues: it ends in a comma or an "and", or the next row in lower case.
 
     A first letter whose capital is only larger counts as lower case only if the block has an extra row.
     """
@@ -203,7 +203,7 @@ def count_usual_rows(blocks: Sequence[Block], initial: TitleAnalysis) -> int:
 
 
 def are_titles_distinct(blocks: Sequence[Block], initial: TitleAnalysis, usual: int) -> bool:
-    """Check whether titles look unlike customers: in blocks whose title certainly has one row, or else in the rest."""
+    """Return whether titles look unlike customers: in blocks whose title certainly has one row, or else in the rest."""
     certain = [block for block in blocks if 1 < len(block.rows) <= usual and not initial.may_be_wrapped(block)]
     if certain:
         return sum(looks_alike(*block.rows[:2]) for block in certain) <= len(certain) / 4
@@ -214,7 +214,7 @@ def are_titles_distinct(blocks: Sequence[Block], initial: TitleAnalysis, usual: 
 
 
 def looks_alike(one: Line, other: Line) -> bool:
-    """Check whether two rows look alike, by their height and, if measured, their strokes."""
+    """Return whether two rows look alike, by their height and, if measured, their strokes."""
     if abs(one.height - other.height) > HEIGHT_TOLERANCE * max(one.height, other.height):
         return False
     if one.ink is None or other.ink is None:

@@ -36,20 +36,20 @@ LEADING_ICON = re.compile(r"^(?:[^\w(\"'+]+\s*)+")  # read as symbols, not as le
 
 
 def is_ui_text(text: str) -> bool:
-    """Check whether a text is an icon, a duration or a status label, and no field of a shift."""
+    """Return whether a text is an icon, a duration or a status label, and no field of a shift."""
     return not any(map(str.isalpha, text)) or bool(DURATION.fullmatch(text.strip())) or is_status_label(text)
 
 
 def is_status_label(text: str) -> bool:
-    """Check whether a text is the status of a shift, as a chip shows it."""
+    """Return whether a text is the status of a shift, as a chip shows it."""
     return fold(text) in STATUS_LABELS
 
 
 def is_day_section_heading(text: str) -> bool:
-    """Check whether a text names a section of the day, as a heading above its shifts does."""
+    """Return whether a text names a section of the day, as a heading above its shifts does."""
     return fold(text) in DAY_SECTIONS
 
 
 def is_navigation_label(text: str) -> bool:
-    """Check whether a text is a label of the navigation bar at the bottom."""
+    """Return whether a text is a label of the navigation bar at the bottom."""
     return fold(text) in NAVIGATION_LABELS

@@ -124,7 +124,7 @@ def apprise_asset() -> "AppriseAsset":
 
 
 def is_private_host(host: str) -> bool:
-    """Is this host private by its name or its literal address?"""
+    """Return whether a host is private by its name or its literal address."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     bare = host.strip("[]")

@@ -116,7 +116,7 @@ def audit_hook(
 
 
 def is_ip_address(host: str) -> bool:
-    """Is this an IP address and not a host name?"""
+    """Return whether this is an IP address and not a host name."""
     with contextlib.suppress(ValueError):
         return bool(ipaddress.ip_address(host.partition("%")[0]))
     return False

@@ -82,7 +82,7 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
 
 
 def is_public(text: str) -> bool:
-    """Is this address publicly routable, also when it embeds an IPv4 address?"""
+    """Return whether an address is publicly routable; of one that embeds an IPv4 address, whether that is."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         embedded = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
