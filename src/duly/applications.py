@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from duly.extras import describe_missing, is_installed
+
 DECLARATIONS = {
     "posts": "duly.apps.posts.application:POSTS",
     "scheduler": "duly.apps.scheduler.application:SCHEDULER",
@@ -21,6 +23,7 @@ DECLARATIONS = {
 BOT_SERVES = ("scheduler", "ingest")  # the Telegram bot: reminders and shifts, answers and screenshots
 SETTING = "DULY_APPS"
 ALL, NONE = ",".join(DECLARATIONS), "none"
+EXTRA = "apps"  # what all of them need
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,18 @@ def parse_names(value: str) -> tuple[str, ...]:
     if not all(name in DECLARATIONS for name in names):
         raise ValueError(f"must be {NONE}, or some of {', '.join(DECLARATIONS)} with commas between")
     return tuple(name for name in DECLARATIONS if name in names)
+
+
+def default_names() -> str:
+    """Return the value of DULY_APPS where it is not set: all, or none without the extra that they need."""
+    return ALL if is_installed(EXTRA) else NONE
+
+
+def check_names(value: str) -> str:
+    """Return a value of DULY_APPS whose applications exist and can run here; raises ValueError."""
+    if parse_names(value) and not is_installed(EXTRA):
+        raise ValueError(describe_missing(EXTRA))
+    return value
 
 
 def has_bot(value: str) -> bool:

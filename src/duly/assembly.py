@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from duly.app import App
-from duly.applications import describe_as_off, list_applications, load
+from duly.applications import EXTRA, describe_as_off, list_applications, load
 from duly.errors import InvalidArgument, Misconfigured
-from duly.extras import install
+from duly.extras import install, is_installed
 from duly.jobs.work import JobWork
 from duly.lease.work import Tuning, Work
 from duly.outbox.channel import Channel
@@ -105,22 +105,26 @@ def build_sender(
         retain_days=retain_days,
         unconfigured=list_waiting_channels(settings),
         console_fallback=list_console_channels(settings),
-        links=AnswerLinks(settings.public_url) if settings.public_url else None,
+        links=AnswerLinks(settings.public_url) if settings.public_url and is_installed(EXTRA) else None,
     )
 
 
 def build_channels(settings: Settings) -> dict[str, Channel]:
-    """Build the channels that are not in DULY_SENDER_OFF; Telegram only with a bot token."""
+    """Build the channels that are not in DULY_SENDER_OFF; Telegram only with a bot token, webhooks with their extra."""
     from duly.outbox.channels.apprise import AppriseChannel
     from duly.outbox.channels.console import ConsoleChannel
-    from duly.outbox.channels.webhook import WebhookChannel
 
     off = settings.sender_off.split(",")
     channels: dict[str, Channel] = {
         "console": ConsoleChannel(),
-        "webhook": WebhookChannel(seconds=settings.webhook_seconds, allow_private=settings.webhook_allow_private),
         "apprise": AppriseChannel(seconds=settings.webhook_seconds, allow_private=settings.webhook_allow_private),
     }
+    if is_installed(EXTRA):
+        from duly.outbox.channels.webhook import WebhookChannel
+
+        channels["webhook"] = WebhookChannel(
+            seconds=settings.webhook_seconds, allow_private=settings.webhook_allow_private
+        )
     if settings.telegram_token and "telegram" not in off:
         install("telegram")
         token = settings.telegram_token.get_secret_value()

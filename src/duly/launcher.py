@@ -3,10 +3,11 @@
     ./duly ...  ->  this file, only when the lock and .venv differ  ->  .venv/bin/python -m duly ...
 
 pip or uv install; this file decides what, when, and whether the result can be trusted. The lock has sections, each
-headed by the groups that need it (`# [core]`, `# [ai ocr]`). `.venv/duly/<group>` is a copy of the lock that the group
-was installed from, written last: equal to the lock means up to date. `.venv/duly/unfinished` exists while an installer
-runs; where it was left behind, the environment is built again. An installer that outlives this process keeps its file
-lock, so that no other one starts beside it.
+headed by the groups that need it (`# [core]`, `# [ai ocr]`). A checkout always has the groups of `ALWAYS`; the others
+are installed when a command needs them. `.venv/duly/<group>` is a copy of the lock that the group was installed from,
+written last: equal to the lock means up to date. `.venv/duly/unfinished` exists while an installer runs; where it was
+left behind, the environment is built again. An installer that outlives this process keeps its file lock, so that no
+other one starts beside it.
 
 Runs before anything is installed: standard library only, and nothing else of duly.
 """
@@ -14,7 +15,6 @@ Runs before anything is installed: standard library only, and nothing else of du
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib.util
 import os
 import re
@@ -29,7 +29,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE, ALL = "core", "all"
-EXTRAS = ("ai", "apprise", "ocr", "telegram")
+ALWAYS = (CORE, "apps", "embedded", "server")
+EXTRAS = ("ai", "apprise", "apps", "embedded", "ocr", "server", "telegram")
 GROUPS = (CORE, *EXTRAS, "dev")
 MAX_REPORT_LINES = 25
 CHECK_PYTHON = "import sys; sys.version_info >= (3, 11) and print(sys.prefix)"
@@ -81,11 +82,11 @@ def print_status(message: str) -> None:
 
 
 def expand_groups(requested: Iterable[str]) -> frozenset[str]:
-    """Return the groups to install: core always; `all` means every group."""
+    """Return the groups to install: some always; `all` means every group."""
     groups = frozenset(requested)
     if unknown := groups - {ALL, *GROUPS}:
         raise SetupFailed(f"unknown extra: {', '.join(sorted(unknown))}; choose from {', '.join(EXTRAS)}")
-    return frozenset({ALL, *GROUPS}) if ALL in groups else groups | {CORE}
+    return frozenset({ALL, *GROUPS}) if ALL in groups else groups | {*ALWAYS}
 
 
 def parse_lock(lock_text: str) -> Iterator[tuple[frozenset[str], str]]:
@@ -113,6 +114,8 @@ def write_atomically(path: Path, text: str) -> None:
 @contextlib.contextmanager
 def setup_lock(root: Path) -> Generator[int, None, None]:
     """Yield the descriptor of a file lock that allows one process to change `.venv`; others wait for it."""
+    import fcntl  # not on Windows, where this file is imported and never prepares anything
+
     try:
         file = (root / ".venv.lock").open("w")
     except OSError as error:

@@ -55,7 +55,7 @@ RUN_ELSEWHERE = {
 CANNOT_RUN = {
     (
         "README.md",
-        "$ pip install /path/to/this/checkout     # the command is then duly, without ./",
+        "$ pip install '/path/to/this/checkout[server,embedded]'    # the command is then duly, without ./",
     ): "installs packages; .ci/fresh does so with empty homes",
     (
         "README.md",

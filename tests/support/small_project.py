@@ -1,4 +1,4 @@
-"""A project as small as can be around the real launcher: three tiny wheels, no network, real pip and uv.
+"""A project as small as can be around the real launcher: a tiny wheel per group, no network, real pip and uv.
 
 The packages are found by the user's own pip and uv configuration (files in an otherwise empty home), so every test
 that uses it also shows that the configuration is honoured.
@@ -11,10 +11,11 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from duly.extras import MODULES
 from duly.launcher import ROOT
 
 MAIN = """\
@@ -45,14 +46,22 @@ match sys.argv[1:]:
     case arguments:
         print(json.dumps({"arguments": arguments, **versions()}))
 """
-PACKAGES = {
-    "core": ["small_core"],
-    "ai": ["openai", "vaderSentiment"],
-    "apprise": ["apprise"],
-    "ocr": ["onnxruntime", "rapidocr", "tesserocr"],
-    "telegram": ["aiogram"],
-    "dev": ["small_dev"],
-}
+PACKAGES: Mapping[str, Sequence[str]] = {"core": ["small_core"], **MODULES, "dev": ["small_dev"]}
+SMALL_PYPROJECT = f"""\
+[project]
+name = "duly"
+version = "0"
+requires-python = ">=3.11"
+dependencies = ["small-core"]
+
+[project.optional-dependencies]
+{"".join(f'{extra} = ["small-{extra}"]{chr(10)}' for extra in MODULES)}
+[dependency-groups]
+dev = ["duly[{",".join(MODULES)}]", "small-dev"]
+
+[tool.uv]
+python-downloads = "never"
+"""
 TOOLS = ("sh", "dirname", "readlink", "cmp", "env", "cat", "sleep", "mkfifo")
 
 
@@ -175,7 +184,7 @@ def pip_of(python: str) -> Path:
     return Path(subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip())
 
 
-def make_wheel(path: Path, name: str, version: str, modules: list[str]) -> None:
+def make_wheel(path: Path, name: str, version: str, modules: Sequence[str]) -> None:
     """A pure wheel whose modules know their version."""
     information = f"{name.replace('-', '_')}-{version}.dist-info"
     # The padding makes versions differ in size: bytecode of the same second and size would pass for current.

@@ -549,7 +549,7 @@ DELIVERY = (
     ),
     Fault(
         "delivery-inside-addresses",
-        "src/duly/outbox/channels/webhook/addresses.py",
+        "src/duly/outbox/channels/public_addresses.py",
         " and not any(address in each for each in NON_PUBLIC_NETWORKS)",
         "",
         "A webhook can be pointed at the metadata service of a cloud.",
@@ -893,7 +893,7 @@ DB = (
     ),
     Fault(
         "db-direct-address",
-        "src/duly/db/migrate.py",
+        "src/duly/db/location.py",
         "return direct.get_secret_value() if direct else database.dsn",
         "return database.dsn",
         "Migrations go through the pooler although DATABASE_DIRECT_URL is set.",

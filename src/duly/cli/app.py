@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 
 import duly
-from duly.applications import ALL, SETTING, describe_as_off, list_applications
+from duly.applications import EXTRA, SETTING, check_names, default_names, describe_as_off, list_applications
 from duly.cli.lazy_group import LazyCommand, LazyGroup
 from duly.errors import Misconfigured
+from duly.extras import require
 
 SUMMARY = (
     "Durable jobs on PostgreSQL: each runs at its time, under one lease at a time, with an event for every change."
@@ -19,10 +20,12 @@ SUMMARY = (
 DEVELOPMENT = "Development of duly"
 
 ENGINE_COMMANDS = (
-    LazyCommand("up", "duly.cli.up", "Start PostgreSQL (embedded, or DATABASE_URL), a worker and the HTTP API."),
-    LazyCommand("serve", "duly.cli.serve", "Run the HTTP API."),
+    LazyCommand(
+        "up", "duly.cli.up", "Start PostgreSQL (embedded, or DATABASE_URL), a worker and the HTTP API.", extra="server"
+    ),
+    LazyCommand("serve", "duly.cli.serve", "Run the HTTP API.", extra="server"),
     LazyCommand("worker", "duly.cli.worker", "Claim work and run it."),
-    LazyCommand("bot", "duly.telegram.cli", "Run the Telegram bot by long polling."),
+    LazyCommand("bot", "duly.telegram.cli", "Run the Telegram bot by long polling.", extra="telegram"),
     LazyCommand(
         "migrate",
         "duly.cli.migrate",
@@ -69,9 +72,9 @@ DEVELOPMENT_COMMANDS = (
 
 def read_setting() -> str:
     """Read DULY_APPS without the other settings, which take longer to import; raises Misconfigured."""
-    value = os.environ.get(SETTING) or ALL
+    value = os.environ.get(SETTING) or default_names()
     try:
-        list_applications(value)
+        check_names(value)
     except ValueError as error:
         raise Misconfigured(f"{SETTING}={value!r}: {error}") from None
     return value
@@ -95,9 +98,10 @@ class Commands(LazyGroup):
         super().__init__(list_commands(self.apps), **attributes)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find a command; raises Misconfigured for one of an application that is switched off."""
+        """Find a command; raises Misconfigured for one of an application that is switched off or not installed."""
         for application in list_applications():
             if args[0] not in self.commands and any(each.name == args[0] for each in application.commands):
+                require(EXTRA)
                 raise Misconfigured(describe_as_off(self.apps, f"the command '{args[0]}'", application))
         return super().resolve_command(ctx, args)
 

@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from duly.errors import Misconfigured
+from duly.extras import is_checkout, require
 from duly.launcher import ROOT
 
 
@@ -31,13 +32,16 @@ class LazyCommand:
     module: str
     summary: str  # the first paragraph of its own help; tests/fast/cli/test_help.py compares the two
     panel: str | None = None
+    extra: str | None = None  # what its module needs; in a checkout the command itself installs what is not there yet
 
     def placeholder(self) -> TyperCommand:
         """Return a command that can be listed, but not run."""
         return TyperCommand(self.name, help=self.summary, rich_help_panel=self.panel)
 
     def load(self) -> Any:
-        """Import the module; return its command of this name or, if it has none, its group."""
+        """Import the module; return its command of this name or, if it has none, its group; raises MissingExtra."""
+        if self.extra and not is_checkout():
+            require(self.extra)
         load = import_tool if self.module.startswith("tools.") else import_module
         group = get_group(load(self.module).app)
         group.name = self.name

@@ -8,8 +8,8 @@ import typer
 
 from duly.cli.existing_database import print_warning, warn_of_unknown_variables
 from duly.cli.options import Json
-from duly.db.location import fetch_server_version, open_database
-from duly.db.migrate import count_rows_to_drop, direct_dsn, migrate, migration_sql
+from duly.db.location import direct_dsn, fetch_server_version, open_database
+from duly.db.migrate import count_rows_to_drop, migrate, migration_sql
 from duly.db.migrations import Names, names_from_settings
 from duly.errors import InvalidArgument
 from duly.logging import configure_logs

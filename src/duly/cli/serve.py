@@ -4,14 +4,14 @@ import asyncio
 import json
 import socket
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 import uvicorn
 from psycopg import OperationalError
 
 from duly.accounts.service import has_keys
-from duly.applications import has_bot, load
+from duly.applications import has_bot, list_applications, load
 from duly.cli.existing_database import log_warning, open_existing, require_database
 from duly.cli.listen import listen, listener_url
 from duly.cli.options import Json, Port
@@ -27,7 +27,9 @@ from duly.http.server import server_config
 from duly.http.telegram import WebhookBot
 from duly.logging import configure_logs
 from duly.settings import Settings, load_settings
-from duly.storage import open_object_store
+
+if TYPE_CHECKING:  # storage needs the extra for applications
+    from duly.storage import ObjectStore
 
 app = typer.Typer()
 
@@ -62,7 +64,7 @@ def serve(
         api = build_app(
             settings,
             database.dsn,
-            open_object_store(settings),
+            open_images(settings),
             role=role_to_set(database.dsn, settings.api_role),
             webhook=build_webhook(settings),
         )
@@ -74,6 +76,15 @@ def open_for(settings: Settings, descriptor: int | None) -> Database:
     if descriptor is None:
         return open_existing(settings, log_warning)
     return open_database(settings, create=False)
+
+
+def open_images(settings: Settings) -> "ObjectStore | None":
+    """Open the object store of the applications; None where jobs are served alone."""
+    if not list_applications(settings.apps):
+        return None
+    from duly.storage import open_object_store
+
+    return open_object_store(settings)
 
 
 def build_webhook(settings: Settings) -> WebhookBot | None:

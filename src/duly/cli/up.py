@@ -27,8 +27,8 @@ from duly.cli.options import AppName, Json, Port
 from duly.cli.process_tree import Component, run_tree
 from duly.cli.serve import require_key_unless_loopback
 from duly.db.embedded import EmbeddedServer
-from duly.db.location import Database, open_database
-from duly.db.migrate import direct_dsn, migrate
+from duly.db.location import Database, direct_dsn, open_database
+from duly.db.migrate import migrate
 from duly.db.migrations import names_from_settings
 from duly.errors import AlreadyRunning, HomeUnusable, InvalidArgument, Unavailable
 from duly.extras import install

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-import httpx2
 import typer
 
 from duly.accounts import User, service
@@ -22,9 +21,8 @@ from duly.cli.options import Json, new_group
 from duly.cli.output import print_result, print_table, to_json
 from duly.db.clock import get_current_time
 from duly.db.pool import Pool
-from duly.doctor.telegram import call_bot_api
-from duly.errors import Conflict, InvalidArgument, Misconfigured
-from duly.extras import install
+from duly.errors import Conflict, InvalidArgument, Misconfigured, Unavailable
+from duly.extras import install, require
 from duly.settings import Settings, load_settings
 
 app = new_group("Users: uid, Telegram id, time zone, language and addresses.")
@@ -171,6 +169,7 @@ def link_user(
     settings = load_settings()
     if settings.telegram_token is None:
         raise Misconfigured("TELEGRAM_BOT_TOKEN is not set: there is no bot to link users to")
+    require("apps")
     user = call_as_owner(lambda pool: service.find_user(pool, uid))
     if user is None:
         raise service.user_not_found(uid)
@@ -232,7 +231,9 @@ def parse_apprise(url: str) -> str:
 
 def fetch_bot_name(settings: Settings) -> str | None:
     """Return the bot's name on Telegram; None if the Bot API does not answer."""
+    from duly.doctor.telegram import call_bot_api  # imports the whole doctor
+
     try:
         return call_bot_api(settings, "getMe", settings.telegram_seconds).get("username")
-    except (httpx2.HTTPError, ValueError):
+    except (Unavailable, ValueError):
         return None

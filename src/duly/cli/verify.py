@@ -14,7 +14,7 @@ from duly.cli.existing_database import open_existing
 from duly.cli.options import Json
 from duly.cli.output import print_result
 from duly.cli.progress import step_progress
-from duly.db.migrate import direct_dsn
+from duly.db.location import direct_dsn
 from duly.db.migrations import names_from_settings
 from duly.db.pool import with_keepalive
 from duly.errors import Misconfigured, NotMigrated, Unavailable

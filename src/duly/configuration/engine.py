@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
 
-from duly.applications import ALL, NONE, parse_names
+from duly.applications import ALL, NONE, check_names, default_names
 from duly.configuration import (
     Accepts,
     Count,
@@ -76,12 +76,6 @@ def checked_host(host: str) -> str:
     return host
 
 
-def checked_applications(value: str) -> str:
-    """Return the applications to switch on, after a check of their names."""
-    parse_names(value)
-    return value
-
-
 HOST = "an IP address or localhost"
 WORKER_NAME = f"1 to {MAX_WORKER_ID_LENGTH} printable characters without /, and not only blanks"
 Address = Annotated[SecretStr | None, Accepts("a PostgreSQL address")]
@@ -94,7 +88,7 @@ WorkerName = Annotated[str, AfterValidator(checked_worker_name), Accepts(WORKER_
 Host = Annotated[str, AfterValidator(checked_host), Accepts(HOST)]
 Applications = Annotated[
     str,
-    AfterValidator(checked_applications),
+    AfterValidator(check_names),
     Accepts(f"{NONE}, or some of {ALL.replace(',', ', ')} with commas between"),
 ]
 PoolSize = Annotated[int, Field(ge=1, le=200)]
@@ -189,7 +183,8 @@ class ApplicationSettings(Part):
     apps: Applications = setting(
         Section.APPLICATIONS,
         "DULY_APPS",
-        default=ALL,
+        default=default_names,
+        unset="all, or none without the extra `apps`",
         description="The applications that are switched on; `none` leaves jobs alone. One that is off has no HTTP "
         "routes, commands, work, checks or invariants here; its tables and settings stay.",
     )

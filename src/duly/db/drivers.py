@@ -18,14 +18,16 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter, methodcaller
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import psycopg
 from psycopg.rows import tuple_row
-from typing_extensions import TypeIs
 
 from duly.db.error_table import translate_errors
 from duly.errors import InvalidArgument
+
+if TYPE_CHECKING:  # in typing itself from Python 3.13 on
+    from typing_extensions import TypeIs
 
 Rows: TypeAlias = Sequence[Sequence[Any]]
 SUPPORTED = (
@@ -267,7 +269,7 @@ def driver_for(transaction: object) -> Driver:
     return driver
 
 
-def is_async(transaction: AnyTransaction) -> TypeIs[AsyncTransaction]:
+def is_async(transaction: AnyTransaction) -> "TypeIs[AsyncTransaction]":
     """Return whether calls on this connection are awaited."""
     return driver_for(transaction).is_async
 

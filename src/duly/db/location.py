@@ -82,6 +82,12 @@ def open_database(settings: Settings, *, create: bool = True) -> Database:
     return Database(create_database(server.dsn(), EMBEDDED_DATABASE), server)
 
 
+def direct_dsn(settings: Settings, database: Database) -> str:
+    """Return the address for migrations, which bypasses a pooler."""
+    direct = settings.database_direct_url
+    return direct.get_secret_value() if direct else database.dsn
+
+
 def has_configured_database(settings: Settings) -> bool:
     """Return whether DATABASE_URL is set or DULY_HOME has an embedded database; creates nothing."""
     return bool(settings.database_url) or has_data(settings.home)

@@ -24,14 +24,12 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from duly.db.location import Database
 from duly.db.migrations import DIRECTORY, Names, fill
 from duly.db.migrations.branches import APPLICATIONS, BRANCHES, INGEST, list_schemas
 from duly.db.pool import READ_ONLY, with_keepalive
 from duly.db.queries import load_queries
 from duly.errors import DulyError, Misconfigured, Unavailable
 from duly.logging import get_log
-from duly.settings import Settings
 
 SQL = load_queries(__file__, "migrate.sql")
 DROPPED_TABLE = re.compile(r'^drop table "?(\w+)"?\."?(\w+)"?;$', re.MULTILINE)
@@ -43,12 +41,6 @@ MAX_DESCRIPTION_LENGTH = 2_000
 HEAD = "head"
 Report = Callable[[str], None]
 Apps = str | None  # "all", "none", or names of applications with commas between them
-
-
-def direct_dsn(settings: Settings, database: Database) -> str:
-    """Return the address for migrations, which bypasses a pooler."""
-    direct = settings.database_direct_url
-    return direct.get_secret_value() if direct else database.dsn
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from psycopg import errors
 
 from duly.db.error_table import MISSING_OBJECT_ERRORS
-from duly.db.migrate import branch_revisions, newest_revisions, script_directory
 from duly.db.migrations import names_from_settings
 from duly.db.queries import load_queries
 from duly.doctor.context import CheckContext
@@ -19,6 +18,8 @@ SQL = load_queries(__file__, "schema.sql")
 
 def check_schema(context: CheckContext) -> Sequence[Note]:
     """Check that the database is at the revision this duly was written for."""
+    from duly.db.migrate import branch_revisions, newest_revisions, script_directory  # with Alembic and SQLAlchemy
+
     newest = newest_revisions()
     try:
         found = list_revisions(context)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-import httpx2
-
 from duly.doctor.context import CheckContext
 from duly.doctor.finding import Note, bad, ok, warn
+from duly.errors import MissingExtra, Unavailable
+from duly.extras import require
 from duly.settings import Settings
 
 NO_BOT = "TELEGRAM_BOT_TOKEN is not set: messages for Telegram {fate}; set it to use a bot"
@@ -25,11 +25,10 @@ def check_telegram(context: CheckContext) -> Sequence[Note]:
     try:
         me = call_bot_api(settings, "getMe", context.limits.query_seconds)
         hook = call_bot_api(settings, "getWebhookInfo", context.limits.query_seconds)
-    except httpx2.HTTPError as error:
-        has_status = isinstance(error, httpx2.HTTPStatusError)
-        reason = f"HTTP {error.response.status_code}" if has_status else type(error).__name__
-        found = f"no response from the Bot API at {settings.telegram_api_url}: {reason}"
-        return [warn(found, "check the network, or TELEGRAM_API_URL")]
+    except MissingExtra as error:
+        return [warn("could not be checked", str(error))]
+    except Unavailable as error:
+        return [warn(str(error), "check the network, or TELEGRAM_API_URL")]
     except ValueError as error:
         return [
             bad(f"the Bot API rejects the token: {error}", "set TELEGRAM_BOT_TOKEN to the token that BotFather shows")
@@ -57,13 +56,20 @@ def note_webhook(settings: Settings, hook: dict[str, Any]) -> list[Note]:
 
 
 def call_bot_api(settings: Settings, method: str, seconds: float) -> dict[str, Any]:
-    """Call a method of the Bot API; raises ValueError with its description, or HTTPError for a server error."""
+    """Call a method of the Bot API; raises ValueError with its description, or Unavailable if it does not respond."""
+    require("apps")
+    import httpx2
+
     token = settings.telegram_token
     assert token, "only called with a token"
     address = f"{settings.telegram_api_url.rstrip('/')}/bot{token.get_secret_value()}/{method}"
-    response = httpx2.get(address, timeout=seconds, trust_env=False)
+    no_response = f"no response from the Bot API at {settings.telegram_api_url}: "
+    try:
+        response = httpx2.get(address, timeout=seconds, trust_env=False)
+    except httpx2.HTTPError as error:
+        raise Unavailable(no_response + type(error).__name__) from None
     if response.is_server_error:
-        response.raise_for_status()
+        raise Unavailable(f"{no_response}HTTP {response.status_code}")
     try:
         result = response.json()
         if result["ok"]:

@@ -9,7 +9,6 @@ from duly.executors.call import Call, Executor
 from duly.executors.process_pool import ProcessPool
 from duly.logging import get_log
 from duly.outcomes import Failed
-from duly.storage.photo import unreadable_error
 
 TIMEOUT_SECONDS = 60.0
 MEMORY_BYTES = 1024**3  # the largest accepted image needs some 700 MB
@@ -37,6 +36,8 @@ async def decode_image(processes: ProcessPool, function: Callable[[bytes], T], d
             raise InvalidArgument(message)
         case Failed(code, message):
             log.warning("image.undecodable", code=code, why=message)
+            from duly.storage.photo import unreadable_error  # the API opens this pool without the extra for images
+
             raise unreadable_error()
         case decoded:
             return cast("T", decoded)

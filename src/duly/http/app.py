@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Response, status
 from psycopg import AsyncConnection, OperationalError
@@ -24,7 +24,9 @@ from duly.http.telegram import WebhookBot
 from duly.http.telegram import router as telegram
 from duly.rate_limit import RateLimiter
 from duly.settings import Settings
-from duly.storage import ObjectStore
+
+if TYPE_CHECKING:  # storage needs the extra for applications
+    from duly.storage import ObjectStore
 
 READY_SECONDS = 2.0
 
@@ -77,15 +79,16 @@ class ProblemApi(FastAPI):
 def build_app(
     settings: Settings,
     dsn: str,
-    objects: ObjectStore,
+    objects: "ObjectStore | None" = None,
     *,
     role: str | None = None,
     webhook: WebhookBot | None = None,
 ) -> FastAPI:
-    """Build the application over one database and one object store; it starts even while the database is unavailable.
+    """Build the application over one database; it starts even while the database is unavailable.
 
     It has the routes of the engine and of the applications that are switched on. `role` is the database role to switch
-    to, if the login of `dsn` is another one; `webhook` is the bot whose updates Telegram posts here.
+    to, if the login of `dsn` is another one; `objects` has the images of applications; `webhook` is the bot whose
+    updates Telegram posts here.
     """
     applications = list_applications(settings.apps)
     parts: list[HttpPart] = [load(each.http) for each in applications]
@@ -96,7 +99,7 @@ def build_app(
             log_database_outages() as note_connected,
             open_pool(dsn, size=settings.pool_size, role=role, name="duly-api", on_connect=note_connected) as pool,
             AsyncExitStack() as stack,
-            webhook.open(pool, objects) if webhook else nullcontext() as telegram_dispatcher,
+            webhook.open(pool, objects) if webhook and objects else nullcontext() as telegram_dispatcher,
             open_image_decoder() as image_decoder,
         ):
             state: dict[str, Any] = {

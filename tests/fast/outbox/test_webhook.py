@@ -13,8 +13,9 @@ import pytest
 from standardwebhooks import Webhook as Verifier
 
 from duly.outbox.channel import Contact, NotSent, OutboundMessage, Undeliverable
+from duly.outbox.channels.public_addresses import is_public
 from duly.outbox.channels.webhook import WebhookChannel, addresses, parse_retry_after
-from duly.outbox.channels.webhook.addresses import PublicAddresses, is_public
+from duly.outbox.channels.webhook.addresses import PublicAddresses
 from tests.support.outbox.actions import SECRET
 from tests.support.outbox.log_capture import capture_log_lines
 from tests.support.outbox.receiver import Answer, Receiver

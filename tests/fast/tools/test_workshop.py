@@ -10,28 +10,8 @@ import pytest
 
 from duly.launcher import CORE, EXTRAS, ROOT, parse_lock
 from tests.support.processes import PYTHON
-from tests.support.small_project import PACKAGES, make_project
+from tests.support.small_project import PACKAGES, SMALL_PYPROJECT, make_project
 from tools.commands.lock import HEADER, by_requirement, find_lock_problems, render, with_pins, without_pins
-
-SMALL_PYPROJECT = """\
-[project]
-name = "duly"
-version = "0"
-requires-python = ">=3.11"
-dependencies = ["small-core"]
-
-[project.optional-dependencies]
-ai = ["small-ai"]
-apprise = ["small-apprise"]
-ocr = ["small-ocr"]
-telegram = ["small-telegram"]
-
-[dependency-groups]
-dev = ["duly[ai,apprise,ocr,telegram]", "small-dev"]
-
-[tool.uv]
-python-downloads = "never"
-"""
 
 
 @pytest.fixture

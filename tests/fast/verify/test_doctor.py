@@ -331,7 +331,7 @@ def test_schema_at_the_newest_revision_is_ok_and_a_newer_one_is_a_warning(admin:
 @pytest.mark.breaks_invariants
 def test_outdated_or_missing_schema_is_bad(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as newer:
-        newer.setattr("duly.doctor.schema.newest_revisions", lambda: ("engine_0002", "posts_0001"))
+        newer.setattr("duly.db.migrate.newest_revisions", lambda: ("engine_0002", "posts_0001"))
         finding = run_check("schema", database)
         assert (finding.verdict, finding.fix) == (BAD, "duly migrate")
         assert finding.found == "engine_0001, scheduler_0001, ingest_0001 is behind engine_0002, posts_0001"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from duly.launcher import EXTRAS, ROOT, expand_groups, find_bundled_pip, parse_lock
+from duly.launcher import ALWAYS, EXTRAS, ROOT, expand_groups, find_bundled_pip, parse_lock
 from tests.support.processes import Program
-from tests.support.small_project import PACKAGES, SmallProject, make_project, python_without
+from tests.support.small_project import PACKAGES, SMALL_PYPROJECT, SmallProject, make_project, python_without
 
 DEBIAN_PYTHON = Path("/usr/bin/python3")
 UV = Path(sys.executable).with_name("uv")
@@ -44,14 +44,14 @@ class TestOnAFreshClone:
         project = make_project(tmp_path, python_without(tmp_path / "python", "uv"))
         answer = project.run("up", "--port", "1")
         assert parse_output(answer) == {"arguments": ["up", "--port", "1"], "small_core": "1.0"}
-        assert f"{PREPARING}: 1 packages, with pip" in answer.stderr
-        assert "1/1" in answer.stderr
+        assert f"{PREPARING}: 4 packages, with pip" in answer.stderr
+        assert "4/4" in answer.stderr
 
     def test_uv_prepares_the_environment(self, project: SmallProject) -> None:
         project.offer("uv", UV)
         answer = project.run()
         assert parse_output(answer)["small_core"] == "1.0"
-        assert f"{PREPARING}: 1 packages, with uv" in answer.stderr
+        assert f"{PREPARING}: 4 packages, with uv" in answer.stderr
 
     def test_pip_takes_over_when_uv_fails(self, project: SmallProject) -> None:
         project.offer_script("uv", "echo 'no route to anywhere' >&2; exit 2")
@@ -232,8 +232,9 @@ class TestWhenTheLockChanges:
 
 
 class TestGroups:
-    def test_an_ordinary_command_installs_the_core_only(self, prepared: SmallProject) -> None:
+    def test_an_ordinary_command_installs_what_a_checkout_always_has(self, prepared: SmallProject) -> None:
         assert set(parse_output(prepared.run())) == {"arguments", "small_core"}
+        assert {group for group in PACKAGES if (prepared.root / ".venv" / "duly" / group).exists()} == set(ALWAYS)
 
     @pytest.mark.parametrize("command", ["test", "check", "chaos", "bench", "lock"])
     def test_commands_for_work_on_duly_install_everything(self, command: str, prepared: SmallProject) -> None:
@@ -326,11 +327,7 @@ class TestBesideUv:
     def with_uv(self, project: SmallProject) -> SmallProject:
         project.offer("uv", UV)
         (project.root / "pyproject.toml").write_text(
-            '[project]\nname = "duly"\nversion = "0"\nrequires-python = ">=3.11"\ndependencies = ["small-core"]\n'
-            '[project.optional-dependencies]\nai = ["small-ai"]\napprise = ["small-apprise"]\n'
-            'ocr = ["small-ocr"]\ntelegram = ["small-telegram"]\n'
-            '[dependency-groups]\ndev = ["small-dev", "duly[ai,apprise,ocr,telegram]"]\n'
-            '[tool.uv]\npackage = false\npython-downloads = "never"\n'
+            f"{SMALL_PYPROJECT}package = false\n"
             f"constraint-dependencies = {[f'small-{group}==1.0' for group in PACKAGES]}\n"
         )
         (project.root / "main.py").write_text("import small_core\nprint(small_core.VERSION)\n")

@@ -13,10 +13,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from duly.launcher import ROOT
-from tests.fast.tools.test_workshop import SMALL_PYPROJECT
 from tests.support.pooler import needs_pgbouncer
 from tests.support.processes import PYTHON, plain_environment
-from tests.support.small_project import PACKAGES, make_project
+from tests.support.small_project import PACKAGES, SMALL_PYPROJECT, make_project
 
 
 def run_tests(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -91,7 +90,7 @@ def test_the_lock_is_written_from_pyproject_and_installed_by_the_launcher(tmp_pa
 
     with served(index) as address:
         (project.home / ".config" / "uv" / "uv.toml").write_text(f'[[index]]\nurl = "{address}"\ndefault = true\n')
-        assert lock() == '{"packages": 6, "core": 1}\n'
+        assert lock() == '{"packages": 9, "core": 1}\n'
         text = (project.root / "requirements.lock").read_text()
         project.wheel("core", "2.0")
         lock()  # a newer one exists, and is not taken unless asked for
@@ -101,7 +100,10 @@ def test_the_lock_is_written_from_pyproject_and_installed_by_the_launcher(tmp_pa
         "# [core]",
         "# [ai]",
         "# [apprise]",
+        "# [apps]",
+        "# [embedded]",
         "# [ocr]",
+        "# [server]",
         "# [telegram]",
         "# [dev]",
     ]

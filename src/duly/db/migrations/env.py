@@ -9,10 +9,11 @@ from alembic import command, context
 from alembic.runtime.migration import MigrationContext, MigrationStep
 from sqlalchemy import Connection, text
 
-from duly.db.location import open_database
-from duly.db.migrate import direct_dsn, installed_branches, migration_transaction, targets_for
-from duly.db.migrations import BRANCHES, Names, fill, names_from_settings, prelude, read_file, run_script
+from duly.db.location import direct_dsn, open_database
+from duly.db.migrate import installed_branches, migration_transaction, targets_for
+from duly.db.migrations import BRANCHES, Names, fill, names_from_settings, prelude, read_file
 from duly.db.migrations.objects import forget_statement, known_hashes_query, update_statements
+from duly.db.migrations.run import run_script
 from duly.settings import load_settings
 
 SHOW_REVISION = "grant select on duly.alembic_version to {worker}, {api}, {readonly}"  # `duly doctor` reads it

@@ -1,6 +1,6 @@
 """${message}."""
 
-from duly.db.migrations import run_file
+from duly.db.migrations.run import run_file
 
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}

@@ -18,7 +18,7 @@ from duly.apps.ingest.model import CaptureSession
 from duly.apps.ingest.service import Ingest
 from duly.errors import IllegalTransition, RateLimited
 from duly.executors.images import decode_image
-from duly.http.dependencies import ImageDecoderDep, ObjectStoreDep
+from duly.http.images import ImageDecoderDep, ObjectStoreDep
 from duly.http.multipart import OVERHEAD_BYTES, extract_file
 from duly.http.problems import problem_responses
 from duly.http.request_limits import GuardedRoute, ImageRoute

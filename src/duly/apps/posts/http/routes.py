@@ -29,7 +29,8 @@ from duly.errors import (
     Unexpected,
 )
 from duly.executors.images import decode_image
-from duly.http.dependencies import ImageDecoderDep, ObjectStoreDep, PoolDep
+from duly.http.dependencies import PoolDep
+from duly.http.images import ImageDecoderDep, ObjectStoreDep
 from duly.http.problems import COMMON_PROBLEMS, problem_responses
 from duly.http.request_limits import GuardedRoute, ImageRoute
 from duly.http.types import Instant, PageQuery, RequestModel, ResponseModel, choose_idempotency_key

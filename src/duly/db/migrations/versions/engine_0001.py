@@ -1,6 +1,6 @@
 """The engine: tenants, people, keys, workers, the outbox and the ledger."""
 
-from duly.db.migrations import drop_functions, run_after_functions, run_base_functions, run_file
+from duly.db.migrations.run import drop_functions, run_after_functions, run_base_functions, run_file
 
 revision = "engine_0001"
 down_revision = None

@@ -1,6 +1,6 @@
 """Ingest: photographed day schedules, their versions, events and notifications."""
 
-from duly.db.migrations import drop_functions, run_file
+from duly.db.migrations.run import drop_functions, run_file
 
 revision = "ingest_0001"
 down_revision = None

@@ -1,6 +1,6 @@
 """Posts: one per author and day, released six hours later."""
 
-from duly.db.migrations import drop_functions, run_file
+from duly.db.migrations.run import drop_functions, run_file
 
 revision = "posts_0001"
 down_revision = None

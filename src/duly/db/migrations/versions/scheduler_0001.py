@@ -1,6 +1,6 @@
 """The scheduler: recurring reminders, their runs, answers and expenses."""
 
-from duly.db.migrations import drop_functions, run_after_functions, run_file
+from duly.db.migrations.run import drop_functions, run_after_functions, run_file
 
 revision = "scheduler_0001"
 down_revision = None

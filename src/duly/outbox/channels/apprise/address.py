@@ -15,7 +15,7 @@ from duly import extras
 from duly.errors import InvalidArgument
 from duly.outbox.channels.apprise.responses import limit_responses
 from duly.outbox.channels.apprise.sandbox import LOCAL_FILE_REFUSED, PluginSandbox, is_ip_address, sandboxed
-from duly.outbox.channels.webhook.addresses import is_public
+from duly.outbox.channels.public_addresses import is_public
 
 if TYPE_CHECKING:
     from apprise import AppriseAsset, NotifyBase
