@@ -1221,13 +1221,13 @@ create or replace function ledger.request_digest(
 ) returns bytea
     language sql immutable parallel safe
     return sha256(convert_to(
-        jsonb_build_array(type, queue, payload, extract(epoch from run_at), delay_seconds)::text, 'UTF8'
+        jsonb_build_array(type, queue, payload, extract(epoch from run_at), nullif(delay_seconds, 0))::text, 'UTF8'
     ));
 
 comment on function ledger.request_digest(text, text, jsonb, timestamptz, double precision) is
-    'What an idempotency key stands for: what is to be done and when, not how often to retry. The text of a jsonb has '
-    'one order of keys, no duplicates and no spare blanks, which is canonical enough and the same for every language; '
-    '1.0 and 1.00 differ.';
+    'What an idempotency key stands for: what is to be done and when, not how often to retry. A caller that computes '
+    'run_at anew makes another request. The text of a jsonb has one order of keys, no duplicates and no spare blanks, '
+    'which is canonical enough and the same for every language; 1.0 and 1.00 differ.';
 
 create or replace function ledger.refuse_other_request(
     existing_id uuid, key text, type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
@@ -1345,7 +1345,7 @@ comment on function ledger.enqueue(
     double precision, double precision, double precision, interval, text, text
 ) is
     'Make a job, or find the one that the same request made: "created" or "existing". Another request under its key: '
-    'DU002.';
+    'DU002. A key is remembered until its job is deleted.';
 
 create or replace function ledger.wake() returns void
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -1856,6 +1856,9 @@ begin
         event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
     where t.org_id = redrive.org and t.id = redrive.job and t.status = 'dead_letter'
     returning t.status into new_status;
+    if found then
+        perform ledger.wake();
+    end if;
     return new_status;
 end
 $$;
@@ -1895,6 +1898,9 @@ begin
             for no key update skip locked
         ))
         returning t.id;
+    if found then
+        perform ledger.wake();
+    end if;
 end
 $$;
 
@@ -2417,9 +2423,9 @@ from unnest(
 "72662d690be2abd3195d51b93f632aa48d1a3e6a98c20a73a92bdcef7cb6db5a",
 "738a55f0ed57b1a826eef4ae25153494ee3e55c6d67b981c8746b05ee32ed98c",
 "9e7e7ef94260ee1a0856435ae7de8e122c04ea83ff65c0123ad0bb019e456289",
-"8547851a2a85d95d0290999e3ec65ed0b229c74067e7f2429a757273a8f7aef5",
+"1857c0168fefa28643c86898f8030094c5933e90f58cff1046a3b6e196e3ee71",
 "12e68de56553849076cdb5369ac1437e32c3160f00dec6b12dd63c2bf295ca82",
-"82f27cefb54a437e1d25804b8cb8d26efb9de5a033ca10accdad593527093c2f",
+"bcc939d52ea53d9756fbc32dc1a3c43b29a73e88e8abb138b534adc4013609c4",
 "5a148e7c4606fa380c3ea2cf1e4aa96aafe6c3b31ce1806e5fc440d01a8ab620",
 "e6de5fe036a3390565ae095a5d0ca56e23d8eff964ac9e4c9761e4f16a94e667",
 "5db004d982fbe9cdc8e8c28fd27045127890fdd060d62463df7a14948ca81a85",
@@ -2432,8 +2438,8 @@ from unnest(
 "915e23bd9ab17265e254c5fccb13bbc72b49031bdb5ccd166bd18c8250561c88",
 "c09c96fd351d347d2dcd6ce305dff1ebef2b5432d85be0c53dbf7a4dd9c309b1",
 "d4058d9716cb404df4f01daa93d2e45c294c11892599a3f5a471a5af882cf6c7",
-"d8f1e9dde1291d0431b3474ca0d168c412c7799d55ed877fde4b2703f1f04c74",
-"59d6f0bb405c54558c4c7577aece5fd18efb281d2c7142cdc8bd36603be961f8",
+"dc17a06ae06baab34eb683fb7de7e84601c66469a2e0df11d958979c3c62118d",
+"de40d5a2db2c6a7d74874c3afc54b6ebf3f4546f567fd0518a3142282b8f8eba",
 "32ae33623144631748eabe566fe4ead675470f05db7bc4ff52e987dd20fca2c8",
 "1fb39e8a8f88a279501bc24145f9ef04c51aefa572abcfddd5a80c48f2cf72ed",
 "de1e67a0ecad8b7c1e3479e46a6e467f47d844e8bf07573fc75b94c9572b1ef6",

@@ -922,8 +922,8 @@ DB = (
     Fault(
         "db-job-digest-payload",
         "src/duly/jobs/functions.sql",
-        "jsonb_build_array(type, queue, payload, extract(epoch from run_at), delay_seconds)",
-        "jsonb_build_array(type, queue, extract(epoch from run_at), delay_seconds)",
+        "jsonb_build_array(type, queue, payload, extract(epoch from run_at), nullif(delay_seconds, 0))",
+        "jsonb_build_array(type, queue, extract(epoch from run_at), nullif(delay_seconds, 0))",
         "The same key with another payload is not refused.",
     ),
     Fault(

@@ -5,8 +5,8 @@
         await ctx.complete(tx, {"invoice": 42})  # the job and its effects commit together, or neither does
 
 The transaction begins by locking the job's row by its lease owner, so a handler that lost its lease without noticing
-gets `LeaseLost` and writes nothing. Then it drops privileges: it acts for the job's org, as the API's role. A sync
-handler writes the same without `async` and `await`.
+gets `LeaseLost` and writes nothing. Then it switches to the job's org and to the API's role: a safeguard, not a
+sandbox. A sync handler writes the same without `async` and `await`.
 """
 
 import asyncio
@@ -50,7 +50,11 @@ class Context:
 
     @property
     def should_stop(self) -> bool:
-        """Return whether to stop: lease lost, cancel request, time limit or shutdown. For loops in sync handlers."""
+        """Return whether to stop: lease lost, cancel request, time limit or shutdown. For loops in sync handlers.
+
+        From then on a plain value that the handler returns means that it stopped: to state that it is done, return
+        `Done`.
+        """
         return self.stop_signal.is_set
 
     def stopped(self) -> Stopped:
@@ -80,20 +84,26 @@ class Context:
         return self.require_database().settle_succeeded(connection, result)
 
     def progress(self, stage: str | None = None, percent: int | None = None) -> Awaitable[None]:
-        """Record progress; awaited, or called in a sync handler, it raises LeaseLost when the lease is lost."""
+        """Record progress; awaited, or called in a sync handler, it raises LeaseLost when the lease is lost.
+
+        Call it before or after `transaction()`, which locks the row that it writes.
+        """
         if percent is not None and not 0 <= percent <= 100:
             raise InvalidArgument(f"progress percent={percent}: must be between 0 and 100")
         if stage is not None and not 1 <= len(stage) <= MAX_STAGE_LENGTH:
             raise InvalidArgument(f"progress stage of {len(stage)} characters: must have 1 to {MAX_STAGE_LENGTH}")
         database = self.require_database()
+        if database.open_connection is not None:
+            raise InvalidArgument("call ctx.progress() before or after ctx.transaction(), which locks the job's row")
         return database.run_soon(database.record_progress(stage, percent))
 
     def require_database(self) -> "JobDatabase":
-        """Return the database access, or raise Misconfigured: an isolated handler has none."""
+        """Return the database access, or raise Misconfigured where there is none."""
         if self.database is None:
             raise Misconfigured(
-                f"the handler of the job type '{self.type}' is isolated: it runs in a child process without database "
-                "access; return the result instead, or declare the type without isolate=True"
+                f"the context of the job type '{self.type}' has no database access here. An isolated handler runs in a "
+                "child process: return the result instead, or declare the type without isolate=True. A failure hook "
+                "runs after the handler: use a connection of your own"
             )
         return self.database
 
@@ -101,7 +111,7 @@ class Context:
 class JobDatabase:
     """Database access for the handler of one leased job, from the event loop and the threads that handlers run on."""
 
-    __slots__ = ("api_role", "is_settled", "lease", "loop", "open_connection", "pool", "progress_task")
+    __slots__ = ("api_role", "is_settled", "lease", "loop", "open_connection", "pool", "progress_tasks")
 
     def __init__(self, lease: Lease, pool: Pool, api_role: str, loop: asyncio.AbstractEventLoop) -> None:
         self.lease = lease
@@ -110,7 +120,7 @@ class JobDatabase:
         self.loop = loop
         self.open_connection: object = None  # the connection of the open transaction
         self.is_settled = False  # a transaction in which the job was completed has committed
-        self.progress_task: asyncio.Task[None] | None = None  # the last one: a reference keeps it from being collected
+        self.progress_tasks: set[asyncio.Task[None]] = set()  # the event loop keeps only weak references to tasks
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[AsyncConnection[Any], None]:
@@ -181,12 +191,14 @@ class JobDatabase:
         if running_loop() is not self.loop:
             asyncio.run_coroutine_threadsafe(recording, self.loop).result()
             return CompletedAwaitable()
-        self.progress_task = self.loop.create_task(recording)
-        self.progress_task.add_done_callback(self.log_unrecorded)
-        return self.progress_task
+        task = self.loop.create_task(recording)
+        self.progress_tasks.add(task)
+        task.add_done_callback(self.end_progress)
+        return task
 
-    def log_unrecorded(self, task: asyncio.Task[None]) -> None:
+    def end_progress(self, task: asyncio.Task[None]) -> None:
         """Log progress that could not be recorded: the handler may not await the task."""
+        self.progress_tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.info("job.progress_not_recorded", job=str(self.lease.key), why=str(error))
 

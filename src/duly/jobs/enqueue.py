@@ -1,7 +1,8 @@
 """Enqueue jobs: in the transaction of the caller, on any driver (`db/drivers.py`), or on our own connection.
 
-The statement runs in the caller's transaction: nothing is enqueued unless that commits. What a type declares stands in
-its text as constants, so that a driver prepares one statement per type, which has a payload and few other parameters.
+Nothing is enqueued unless the caller's transaction commits. The options that a type declares are constants in the text
+of its statement, and only the payload and the options of one call are parameters: so a driver prepares one statement
+per type.
 """
 
 import json
@@ -25,14 +26,14 @@ from duly.jobs.model import JobOptions, JobRequest, check_time_zone
 from duly.jobs.validation import check_integer, parse_seconds
 from duly.outcomes import Created, Creation, Existing
 
-MAX_BATCH = 10_000  # jobs; as max_batch of ledger.enqueue_many
-MAX_BATCH_CHARACTERS = 16 * 1024 * 1024  # of payloads: a jsonb value has at most 256 MB
+MAX_BATCH = 10_000  # jobs in one call: the max_batch of ledger.enqueue_many
+MAX_BATCH_CHARACTERS = 16 * 1024 * 1024  # of the payloads of one call, which are sent as one jsonb value
 END = object()
 
 SQL = load_queries(__file__, "enqueue.sql")
 ONE_JOB = "select id::text, outcome from ledger.enqueue({})"
 MANY_JOBS = "select id::text, outcome from ledger.enqueue_many({}) order by nth"
-ARGUMENTS: Mapping[str, str] = {  # of both functions: the value of a parameter, which is sent as text
+ARGUMENTS: Mapping[str, str] = {  # how the argument of this name is written: {} is a parameter, which is sent as text
     "org": "{}::uuid",
     "type": "{}",
     "payload": "{}::jsonb",
@@ -137,7 +138,7 @@ def encode_batches(
     run_ats: Iterable[datetime] | None,
     priority: int,
 ) -> Iterator[dict[str, str | None]]:
-    """Encode many jobs as the parameters of one call after the other, none of them larger than the limits."""
+    """Yield the parameters of each call that enqueues many jobs, in batches within the limits."""
     all_keys = None if keys is None else iter(keys)
     all_times = None if run_ats is None else iter(run_ats)
     batch: list[str] = []
@@ -185,15 +186,9 @@ def encode_batch(
 
 
 def creation_from_columns(columns: Sequence[Any]) -> Creation[UUID]:
-    """Convert the columns of a row to `Created` or `Existing`."""
+    """Convert the columns of an answer, an id as text and an outcome, to `Created` or `Existing`."""
     job_id, outcome = columns
     return Created(UUID(job_id)) if outcome == "created" else Existing(UUID(job_id))
-
-
-def creation_from_row(row: Mapping[Any, Any] | None) -> Creation[UUID]:
-    """Convert a row of `insert_job` to `Created` or `Existing`."""
-    assert row, "insert_job always returns a row"
-    return Created(row["id"]) if row["outcome"] == "created" else Existing(row["id"])
 
 
 # On our own connection ------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from duly.explain import (
 )
 from duly.formatting import format_duration, format_time, pluralize
 from duly.jobs.model import ANY, DEFAULT_ORG, JobLimit, JobStatus
-from duly.jobs.service import tenant_transaction
+from duly.jobs.service import org_transaction
 from duly.jobs.situation import JobSituation, find_situation
 
 MAX_MESSAGE_LENGTH = 200
@@ -51,7 +51,7 @@ class JobReason(StrEnum):
     BACKING_OFF = "backing_off"
     SNOOZED = "snoozed"
     DELAYED = "delayed"
-    QUEUE_AND_TYPE_PAUSED = "queue_and_type_paused"
+    SEVERAL_PAUSES = "several_pauses"
     QUEUE_PAUSED = "queue_paused"
     TYPE_PAUSED = "type_paused"
     TYPE_IN_QUEUE_PAUSED = "type_in_queue_paused"
@@ -70,7 +70,7 @@ async def explain(pool: Pool, org: UUID, job_id: UUID, *, zone: tzinfo | None = 
     Limits, slots and the order of jobs are common to all orgs, and only the worker's role sees the jobs of all. With
     the API's role only the jobs of this org are counted.
     """
-    async with tenant_transaction(pool, org) as connection:
+    async with org_transaction(pool, org) as connection:
         situation = await find_situation(connection, org, job_id, zone)
     if situation is None:
         raise NotFound(f"there is no job {job_id}")
@@ -131,11 +131,11 @@ def describe_next_sweep(job: JobSituation) -> str:
         then = f"it becomes a dead letter, after {job.starts} of {job.max_attempts} attempts"
     else:
         then = f"it waits for attempt {job.starts + 1} of {job.max_attempts}"
-    return f"returns it: then {then}"
+    return f"ends the lease: then {then}"
 
 
 def describe_swept(job: JobSituation) -> str:
-    """Describe an expired lease that the next sweep returns."""
+    """Describe an expired lease that the next sweep ends."""
     if job.is_locked:
         return describe_expired(job, LOCKED)
     return describe_expired(job, f"the next sweep, one every DULY_SWEEP_SECONDS, {describe_next_sweep(job)}")
@@ -143,7 +143,7 @@ def describe_swept(job: JobSituation) -> str:
 
 def describe_not_swept(job: JobSituation) -> str:
     """Describe an expired lease that no worker sweeps."""
-    return describe_expired(job, "no live worker that performs jobs would return it; start one: duly worker")
+    return describe_expired(job, "no live worker that performs jobs would end it; start one: duly worker")
 
 
 def describe_holder_gone(job: JobSituation) -> str:
@@ -151,7 +151,7 @@ def describe_holder_gone(job: JobSituation) -> str:
     then = (
         f"the next sweep {describe_next_sweep(job)}"
         if job.sweepers
-        else "no live worker would return it; start one: duly worker"
+        else "no live worker would end the lease; start one: duly worker"
     )
     return f"{describe_missing_holder(job.holder, job.lease_expires_at, job.holder_last_seen_at)} {then}."
 
@@ -232,7 +232,7 @@ def describe_limit(job: JobSituation) -> str:
     expired = pluralize(job.expired_leases, "job counts", "jobs count")
     return (
         f"{limit}: {job.running_jobs - job.expired_leases} do, and {expired} whose lease expired, "
-        "until the next sweep, one every DULY_SWEEP_SECONDS, returns it."
+        "until the next sweep, one every DULY_SWEEP_SECONDS, ends the lease."
     )
 
 
@@ -315,7 +315,7 @@ CAUSES: Sequence[Cause[JobReason, JobSituation]] = (
     Cause(JobReason.SNOOZED, lambda job: job.is_early and job.last_event_reason == "later", describe_snoozed),
     Cause(JobReason.DELAYED, lambda job: job.is_early, describe_delayed),
     # It waits for a person to resume it.
-    Cause(JobReason.QUEUE_AND_TYPE_PAUSED, lambda job: len(job.pauses) > 1, describe_paused),
+    Cause(JobReason.SEVERAL_PAUSES, lambda job: len(job.pauses) > 1, describe_paused),
     Cause(JobReason.QUEUE_PAUSED, has_pause(queue=True, type=False), describe_paused),
     Cause(JobReason.TYPE_PAUSED, has_pause(queue=False, type=True), describe_paused),
     Cause(JobReason.TYPE_IN_QUEUE_PAUSED, has_pause(queue=True, type=True), describe_paused),

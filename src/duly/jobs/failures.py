@@ -18,6 +18,8 @@ log = get_log("duly.jobs")
 def build_hook_call(hooks: Sequence[OnFailure], context: Context, failure: Failed | GiveUp) -> Callable[[], Any] | None:
     """Combine the hooks of an app for this failure into one call; None when there are none.
 
+    They are called for failures of a handler: not for a crash of its worker, nor for too many snoozes.
+
     A hook gets the handler's exception, or the failure itself where the exception was raised in another process.
     """
     if not hooks:

@@ -68,12 +68,12 @@ create or replace function ledger.request_digest(
 ) returns bytea
     language sql immutable parallel safe
     return sha256(convert_to(
-        jsonb_build_array(type, queue, payload, extract(epoch from run_at), delay_seconds)::text, 'UTF8'
+        jsonb_build_array(type, queue, payload, extract(epoch from run_at), nullif(delay_seconds, 0))::text, 'UTF8'
     ));
 comment on function ledger.request_digest(text, text, jsonb, timestamptz, double precision) is
-    'What an idempotency key stands for: what is to be done and when, not how often to retry. The text of a jsonb has '
-    'one order of keys, no duplicates and no spare blanks, which is canonical enough and the same for every language; '
-    '1.0 and 1.00 differ.';
+    'What an idempotency key stands for: what is to be done and when, not how often to retry. A caller that computes '
+    'run_at anew makes another request. The text of a jsonb has one order of keys, no duplicates and no spare blanks, '
+    'which is canonical enough and the same for every language; 1.0 and 1.00 differ.';
 
 create or replace function ledger.refuse_other_request(
     existing_id uuid, key text, type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
@@ -189,7 +189,7 @@ comment on function ledger.enqueue(
     double precision, double precision, double precision, interval, text, text
 ) is
     'Make a job, or find the one that the same request made: "created" or "existing". Another request under its key: '
-    'DU002.';
+    'DU002. A key is remembered until its job is deleted.';
 
 create or replace function ledger.wake() returns void
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -688,6 +688,9 @@ begin
         event_detail = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
     where t.org_id = redrive.org and t.id = redrive.job and t.status = 'dead_letter'
     returning t.status into new_status;
+    if found then
+        perform ledger.wake();
+    end if;
     return new_status;
 end
 $$;
@@ -726,6 +729,9 @@ begin
             for no key update skip locked
         ))
         returning t.id;
+    if found then
+        perform ledger.wake();
+    end if;
 end
 $$;
 comment on function ledger.redrive_many(uuid, bigint, text, text, text, text, timestamptz, timestamptz) is

@@ -227,7 +227,6 @@ from (
     from ledger.job as j
     where j.idempotency_key is not null and j.run_at = j.created_at and j.request_digest not in (
         ledger.request_digest(j.type, j.queue, j.payload, null, null),
-        ledger.request_digest(j.type, j.queue, j.payload, null, 0),
         ledger.request_digest(j.type, j.queue, j.payload, j.run_at, null)
     )
     offset 0

@@ -48,7 +48,7 @@ class JobStatus(StrEnum):
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    CANCELED = "canceled"
+    CANCELED = "canceled"  # the contract's spelling; names of ours have cancelled
     DEAD_LETTER = "dead_letter"
 
 
@@ -63,7 +63,7 @@ class TypeInQueue(NamedTuple):
 
 
 class Floor(NamedTuple):
-    """Where the next claim of a type in a queue may begin: due jobs of this priority before it were claimed already."""
+    """The position in the claim order up to which this worker has claimed jobs of a type in a queue."""
 
     priority: int
     run_at: datetime

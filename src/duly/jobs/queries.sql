@@ -41,7 +41,7 @@ select ledger.purge(%(limit)s);
 -- One finished job is deleted early, with its events; only the owner of the tables may, and the audit log records it.
 select ledger.erase(%(org)s, %(job_id)s, %(actor)s, %(reason)s);
 
--- name: set_tenant
+-- name: set_org
 -- Until the end of the transaction, only this org's jobs are visible.
 select set_config('app.current_org_id', %(org)s::text, true);
 

@@ -1,8 +1,8 @@
 """One small function per statement of `lease.sql` and `queries.sql`: claim, settle and release, control, read.
 
-The functions that settle or release jobs take leases and return the keys that are still ours, whether this call settled
-them or an earlier one whose answer was lost; the other leases are lost. A failure and a sweep are two statements, which
-the caller runs in one transaction.
+The functions that settle or release jobs take leases and return the keys that their owner settled, by this call or by
+an earlier one whose answer was lost; the other leases are lost. A failure and a sweep are two statements, which the
+caller runs in one transaction.
 """
 
 import json
@@ -101,7 +101,7 @@ async def record_progress(connection: Connection, lease: Lease, stage: str | Non
 
 
 async def settle_done(connection: Connection, leases: Sequence[Lease], results: Sequence[Json]) -> frozenset[UUID]:
-    """Settle succeeded jobs with their results; None stores none, and no results at all are sent as null."""
+    """Settle succeeded jobs with their results. A result of None stores NULL; if all are None, the array is NULL."""
     values = [None if result is None else json.dumps(result) for result in results]
     with translate_result_errors():
         return await settle_rows(
@@ -134,19 +134,19 @@ def translate_result_errors() -> Generator[None, None, None]:
 
 
 async def snooze(connection: Connection, leases: Sequence[Lease], seconds: Sequence[float]) -> frozenset[UUID]:
-    """Release jobs until later without counting a start; after MAX_SNOOZES times a job fails instead."""
+    """Release jobs until later without counting a start; one that was snoozed MAX_SNOOZES times fails instead."""
     snoozed = await settle_rows(
         connection, leases, JOB.statements.release, seconds=list(seconds), max_snoozes=MAX_SNOOZES
     )
     rest = [lease for lease in leases if lease.key not in snoozed]
     if not rest:
         return snoozed
-    message = f"the handler returned Later {MAX_SNOOZES} times"
+    message = f"the handler returned Later more than {MAX_SNOOZES} times"
     return snoozed | await settle_failed(connection, rest, [TOO_MANY_SNOOZES] * len(rest), [message] * len(rest))
 
 
 async def release_jobs(connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
-    """Release unfinished jobs without counting a start: another worker can claim them at once."""
+    """Release unfinished jobs without counting a start: any worker may claim them when it polls."""
     crashpoint("before_release")
     seconds = [None] * len(leases)  # due as before
     released = await settle_rows(connection, leases, JOB.statements.release, seconds=seconds, max_snoozes=MAX_SNOOZES)
@@ -278,9 +278,9 @@ async def purge(connection: Connection, limit: int = 1000) -> int:
     return await get_value(connection, SQL.purge, limit=limit)
 
 
-async def set_tenant(connection: Connection, org: UUID) -> None:
+async def set_org(connection: Connection, org: UUID) -> None:
     """Make only this org's jobs visible until the transaction ends."""
-    await get_value(connection, SQL.set_tenant, org=org)
+    await get_value(connection, SQL.set_org, org=org)
 
 
 # Read -----------------------------------------------------------------------------------------------------------------

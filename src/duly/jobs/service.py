@@ -1,4 +1,7 @@
-"""The operations that entry points call: enqueue, read and control jobs. Each is one short transaction of one org."""
+"""The operations that entry points call: enqueue, read and control jobs.
+
+Each is one short transaction of one org; `redrive_jobs` is one per batch.
+"""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -14,7 +17,7 @@ from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.errors import IllegalTransition, InvalidArgument, NotFound
 from duly.jobs import repository
-from duly.jobs.enqueue import creation_from_row, insert_job
+from duly.jobs.enqueue import insert_job
 from duly.jobs.model import DeadLetterFilter, Job, JobEvent, JobRequest, JobStatus
 from duly.outcomes import Created, Creation, Existing
 from duly.paging import Page, build_page, checked_limit, decode_cursor
@@ -30,10 +33,10 @@ async def enqueue(pool: Pool, request: JobRequest) -> Creation[Job]:
     """Enqueue a job, or find the one of the same request; KeyReused when another request used the key."""
     checked_json(request.payload)
     with translate_errors():
-        async with tenant_transaction(pool, request.org) as connection:
-            creation = creation_from_row(await insert_job(connection, request))
-            job = await get_tenant_job(connection, request.org, creation.row)
-    return Created(job) if isinstance(creation, Created) else Existing(job)
+        async with org_transaction(pool, request.org) as connection:
+            row = await insert_job(connection, request)
+            job = await require_job(connection, request.org, row["id"])
+    return Created(job) if row["outcome"] == "created" else Existing(job)
 
 
 # Read -----------------------------------------------------------------------------------------------------------------
@@ -41,13 +44,13 @@ async def enqueue(pool: Pool, request: JobRequest) -> Creation[Job]:
 
 async def get_job(pool: Pool, org: UUID, job_id: UUID) -> Job:
     """Return a job of this org, or raise NotFound."""
-    async with tenant_transaction(pool, org) as connection:
-        return await get_tenant_job(connection, org, job_id)
+    async with org_transaction(pool, org) as connection:
+        return await require_job(connection, org, job_id)
 
 
 async def find_traceback(pool: Pool, org: UUID, job_id: UUID) -> str | None:
     """Return the traceback of a job's last failed attempt, if there is one."""
-    async with tenant_transaction(pool, org) as connection:
+    async with org_transaction(pool, org) as connection:
         return await repository.find_traceback(connection, org, job_id)
 
 
@@ -55,7 +58,7 @@ async def resolve_id(pool: Pool, org: UUID, prefix: IdPrefix) -> UUID:
     """Resolve the prefix of an id to the only job of this org that has it; a full id is not looked up."""
     if prefix.is_full_id:
         return prefix.first
-    async with tenant_transaction(pool, org) as connection:
+    async with org_transaction(pool, org) as connection:
         return resolve_single_match(prefix, "job", await repository.list_job_ids(connection, org, prefix))
 
 
@@ -73,7 +76,7 @@ async def list_jobs(
 ) -> Page[Job]:
     """Return a page of jobs, newest first."""
     before = repository.FIRST_PAGE if cursor is None else decode_cursor(cursor, datetime.fromisoformat, UUID)
-    async with tenant_transaction(pool, org) as connection:
+    async with org_transaction(pool, org) as connection:
         rows = await repository.list_jobs(
             connection,
             org,
@@ -93,8 +96,8 @@ async def list_events(
 ) -> Page[JobEvent]:
     """Return a page of a job's log, in order."""
     after = 0 if cursor is None else decode_cursor(cursor, int)[0]
-    async with tenant_transaction(pool, org) as connection:
-        await get_tenant_job(connection, org, job_id)
+    async with org_transaction(pool, org) as connection:
+        await require_job(connection, org, job_id)
         rows = await repository.list_events(connection, org, job_id, after_seq=after, limit=checked_limit(limit) + 1)
     return build_page(rows, limit, lambda event: (event.seq,))
 
@@ -109,9 +112,9 @@ async def cancel_job(
 
     `release_key` also frees its idempotency key for another request; this works on a canceled job too, and repeatedly.
     """
-    async with tenant_transaction(pool, org) as connection:
+    async with org_transaction(pool, org) as connection:
         status = await repository.cancel_job(connection, org, job_id, actor, now=now, release_key=release_key)
-        job = await get_tenant_job(connection, org, job_id)
+        job = await require_job(connection, org, job_id)
     if status is None and release_key and job.status is JobStatus.CANCELED:
         return job
     if status is None and job.status is JobStatus.RUNNING:
@@ -128,49 +131,47 @@ async def erase_job(pool: Pool, org: UUID, job_id: UUID, actor: str, reason: str
     """Delete one finished job with its events; the audit log records who did it. Only for the owner of the tables."""
     if reason is not None and not 1 <= len(reason) <= MAX_REASON_LENGTH:
         raise InvalidArgument(f"reason of {len(reason)} characters: must have 1 to {MAX_REASON_LENGTH}")
-    async with tenant_transaction(pool, org) as connection:
+    async with org_transaction(pool, org) as connection:
         if await repository.erase_job(connection, org, job_id, actor, reason):
             return
-        job = await get_tenant_job(connection, org, job_id)
+        job = await require_job(connection, org, job_id)
     fix = f"cancel it first (duly jobs cancel {job_id} --now)"
     raise IllegalTransition(f"job {job_id} is {job.status} and cannot be erased: {fix}")
 
 
 async def redrive_job(pool: Pool, org: UUID, job_id: UUID, actor: str | None) -> Job:
     """Put one dead letter back in the queue, its attempts counted from zero; IllegalTransition for other jobs."""
-    async with tenant_transaction(pool, org) as connection:
+    async with org_transaction(pool, org) as connection:
         is_redriven = await repository.redrive(connection, org, job_id, actor)
-        job = await get_tenant_job(connection, org, job_id)
+        job = await require_job(connection, org, job_id)
         if not is_redriven:
             raise IllegalTransition(
                 f"job {job_id} is {job.status} and cannot be put back in the queue: it is no dead letter"
             )
-        await repository.wake_workers(connection)
     return job
 
 
 async def count_dead_letters(pool: Pool, matching: DeadLetterFilter) -> int:
     """Count the dead letters that a redrive would put back in the queue."""
-    async with tenant_transaction(pool, matching.org) as connection:
+    async with org_transaction(pool, matching.org) as connection:
         return await repository.count_dead_letters(connection, matching)
 
 
 async def redrive_jobs(
     pool: Pool, matching: DeadLetterFilter, actor: str | None, on_progress: Callable[[int], None] = lambda _: None
 ) -> int:
-    """Put all matching dead letters back in the queue, in batches, except those that fail again meanwhile.
+    """Put all matching dead letters back in the queue, in batches.
 
-    Returns how many; calls `on_progress` with the number so far after each batch.
+    Locked ones are skipped, and so are those that fail again meanwhile. Returns how many; calls `on_progress` with the
+    number so far after each batch.
     """
     now = await get_current_time(pool)
     finished_before = min(matching.finished_before, now) if matching.finished_before else now
     bounded = replace(matching, finished_before=finished_before)
     redriven = 0
     while True:
-        async with tenant_transaction(pool, matching.org) as connection:
+        async with org_transaction(pool, matching.org) as connection:
             batch = await repository.redrive_many(connection, bounded, actor, REDRIVE_BATCH_SIZE)
-            if batch:
-                await repository.wake_workers(connection)
         redriven += len(batch)
         on_progress(redriven)
         if len(batch) < REDRIVE_BATCH_SIZE:
@@ -181,14 +182,14 @@ async def redrive_jobs(
 
 
 @asynccontextmanager
-async def tenant_transaction(pool: Pool, org: UUID) -> AsyncGenerator[Connection, None]:
+async def org_transaction(pool: Pool, org: UUID) -> AsyncGenerator[Connection, None]:
     """Open a transaction in which only this org's jobs are visible."""
     async with pool.transaction() as connection:
-        await repository.set_tenant(connection, org)
+        await repository.set_org(connection, org)
         yield connection
 
 
-async def get_tenant_job(connection: Connection, org: UUID, job_id: UUID) -> Job:
+async def require_job(connection: Connection, org: UUID, job_id: UUID) -> Job:
     """Return a job of this org, or raise NotFound."""
     if job := await repository.find_job(connection, org, job_id):
         return job

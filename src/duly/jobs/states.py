@@ -25,7 +25,7 @@ from duly.db.queries import load_queries
 from duly.lease.operations import LeaseTable
 from duly.lease.state_machine import StateMachine, TransitionLog
 
-NAME = "'^[A-Za-z0-9][A-Za-z0-9_.:/-]*$'"  # names never change, and matching them at every transition would cost time
+NAME = "'^[A-Za-z0-9][A-Za-z0-9_.:/-]*$'"  # checked at the insert only (revision 1): names never change
 TIMES = ", ".join(
     f"new.{name}_at"
     for name in ("created", "updated", "started", "finished", "run", "lease_expires", "cancel_requested", "progressed")
@@ -36,7 +36,7 @@ JOB = LeaseTable(("ledger", "job"), SQL)
 
 JOB_EVENT = TransitionLog(
     table="ledger.job_event",
-    columns={
+    columns={  # SQL; `tools/render_guards.py` fills in {key}, {state} and {detail} of the table that is logged
         "id": "ledger.event_id({key}, revision)",  # so that the primary key rejects a second event with the same number
         "job_id": "{key}",
         "org_id": "org_id",
@@ -63,7 +63,7 @@ JOB_MACHINE = StateMachine(
     },
     leased_state="running",
     owner="lease_owner",
-    transition_if=(
+    transition_if=(  # these changes count as a transition although the status stays
         "new.progressed_at is distinct from old.progressed_at"
         " or (old.cancel_requested_at is null and new.cancel_requested_at is not null)"
         " or new.idempotency_key is distinct from old.idempotency_key"

@@ -1,19 +1,21 @@
 """Perform claimed jobs: find the handler, call it, settle its outcome.
 
-A handler is a function of a context and of the payload's fields. It returns or raises an outcome (see `outcomes.py`);
-any other value means done, any other exception failed. It changes the job's row only through its context.
+A handler is a function of a context and of the payload's fields. It returns or raises an outcome (see `outcomes.py`).
+Any other exception means failed. Any other value means done, or, after a stop request, stopped: the work may be
+unfinished. A handler changes the job's row only through its context.
 """
 
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from duly.bounds import MAX_SNOOZES
 from duly.db.pool import Pool
 from duly.db.rows import Connection, Row
 from duly.errors import InvalidResult
@@ -22,7 +24,7 @@ from duly.jobs import repository
 from duly.jobs.context import Context, JobDatabase
 from duly.jobs.failures import OnFailure, build_hook_call, build_stored_message
 from duly.jobs.limits import set_concurrency
-from duly.jobs.model import Floor, TypeInQueue, floors_after
+from duly.jobs.model import CRASHED, TOO_MANY_SNOOZES, Floor, TypeInQueue, floors_after
 from duly.jobs.states import JOB
 from duly.lease.operations import Lease
 from duly.lease.work import LeaseOutcome, StopSignal, Tuning, Work
@@ -56,7 +58,7 @@ class Handler:
 
 
 class Invocation(NamedTuple):
-    """How a handler is called: on which executor, by which function of this module, and what that calls."""
+    """How a handler is called: `perform`, of this module, runs in `executor` and calls `function`."""
 
     handler: Handler
     executor: Executor
@@ -100,7 +102,7 @@ class JobWork(Work):
         return f"{lease.row['type']} {lease.key}"
 
     async def prepare(self, connection: Connection) -> None:
-        """Set or lift the limit of each declared type, as its declaration says."""
+        """Set or lift the limit of each declared type; where declarations differ, the last worker to start wins."""
         by_type = sorted(self.handlers.values(), key=lambda each: each.type)  # same order in all workers: no deadlock
         for handler in by_type:
             await set_concurrency(connection, handler.type, handler.concurrency)
@@ -118,13 +120,14 @@ class JobWork(Work):
         seconds = row["timeout_seconds"] if row["timeout_seconds"] is not None else handler.timeout_seconds
         return Call(perform, (function, context, row["payload"]), executor, seconds, handler.memory_bytes)
 
-    def log_failed_attempt(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:
-        """Log a failed attempt with its traceback; the last one, which makes a dead letter, as an error."""
+    def log_failed_attempt(self, lease: Lease, failure: Failed | GiveUp) -> None:
+        """Log a failed attempt with its traceback."""
         trace = {"trace": Trace(failure.traceback)} if failure.traceback else {}
-        is_dead = isinstance(failure, GiveUp)
-        log_failure(
-            lease.row, lease.key, failure.code, is_dead=is_dead, error=failure.error or failure.message, **trace
-        )
+        error = failure.error or failure.message
+        log_failure(lease.row, lease.key, failure.code, is_last=isinstance(failure, GiveUp), error=error, **trace)
+
+    def build_failure_hook(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:
+        """Combine the failure hooks of the app into one call."""
         return build_hook_call(self.on_failure, build_context(lease), failure)
 
     def database_for(self, lease: Lease) -> JobDatabase | None:
@@ -165,11 +168,11 @@ class JobWork(Work):
         rows = await repository.sweep_jobs(connection, keys=keys)
         for row in rows:
             if row["owner"]:
-                log_failure(row, row["key"], "CRASHED", error="its lease expired", holder=row["owner"])
+                log_failure(row, row["key"], CRASHED, error="its lease expired", holder=row["owner"])
         return len(rows)
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
-        """Release jobs, so that other workers can claim them at once."""
+        """Release jobs: any worker may claim them when it polls."""
         return await repository.release_jobs(connection, leases)
 
     async def settle(self, connection: Connection, finished: Sequence[LeaseOutcome]) -> frozenset[UUID]:
@@ -178,13 +181,14 @@ class JobWork(Work):
         for each in finished:
             by_type.setdefault(type(each.outcome), []).append(each)
         keys: frozenset[UUID] = frozenset()
-        for outcome_type, several in by_type.items():
-            leases = [lease for lease, _ in several]
-            outcomes: list[Any] = [outcome for _, outcome in several]
+        for outcome_type, group in by_type.items():
+            leases = [lease for lease, _ in group]
+            outcomes: list[Any] = [outcome for _, outcome in group]
             if outcome_type is Done:
                 keys |= await repository.settle_done(connection, leases, [each.result for each in outcomes])
             elif outcome_type is Later:
                 keys |= await repository.snooze(connection, leases, [each.seconds for each in outcomes])
+                log_snoozed_too_often(leases, keys)
             elif outcome_type is Cancelled:
                 keys |= await repository.settle_cancelled(connection, leases)
             else:
@@ -207,9 +211,9 @@ class JobWork(Work):
 
 @dataclass(frozen=True, slots=True)
 class ImportPath:
-    """The import path of a function, which is sent to a child process.
+    """The import path of a handler, which is sent to a child process.
 
-    There the name refers to the declared job type, which holds the function; pickle alone would refuse that.
+    The decorator has put the declared job type in the place of the function, so pickle would refuse the function.
     """
 
     module: str
@@ -234,12 +238,20 @@ def plan_invocation(handler: Handler) -> Invocation:
     return Invocation(handler, executor, perform, function)
 
 
-def log_failure(row: Row, key: UUID, code: str, *, is_dead: bool = False, **values: object) -> None:
-    """Log a failed attempt: a warning, or an error when it was the last and the job is a dead letter."""
-    is_dead = is_dead or row["attempt"] + 1 >= row["max_attempts"]
+def log_failure(row: Row, key: UUID, code: str, *, is_last: bool = False, **values: object) -> None:
+    """Log a failed attempt: a warning, or an error when no attempt follows."""
+    is_last = is_last or row["attempt"] + 1 >= row["max_attempts"]
     about = {name: row[name] for name in ("type", "queue", "attempt", "max_attempts")}
-    event = "job.dead_lettered" if is_dead else "job.failed"
-    (log.error if is_dead else log.warning)(event, job=str(key), **about, code=code, **values)
+    (log.error if is_last else log.warning)(
+        "job.failed", job=str(key), **about, is_last_attempt=is_last, code=code, **values
+    )
+
+
+def log_snoozed_too_often(leases: Sequence[Lease], settled: Collection[UUID]) -> None:
+    """Log the jobs that failed because their handlers returned `Later` once too often."""
+    for lease in leases:
+        if lease.key in settled and lease.row["snoozes"] >= MAX_SNOOZES:
+            log_failure(lease.row, lease.key, TOO_MANY_SNOOZES)
 
 
 def build_context(lease: Lease, stop_signal: StopSignal | None = None, database: JobDatabase | None = None) -> Context:
@@ -262,24 +274,25 @@ async def perform_async(function: Callable[..., Any], context: Context, payload:
     """Call an `async def` handler."""
     try:
         return to_outcome(context, await function(context, **payload))
-    except InvalidResult as error:
-        return Settled() if context.is_settled else GiveUp(error.code, str(error))
-    except Exception:
-        if context.is_settled:
-            return Settled()
-        raise
+    except Exception as error:
+        return outcome_from_raised(context, error)
 
 
 def perform_sync(function: Callable[..., Any], context: Context, payload: dict[str, Any]) -> object:
     """Call a sync handler; in a child process this function is what is sent."""
     try:
         return to_outcome(context, function(context, **payload))
-    except InvalidResult as error:
-        return Settled() if context.is_settled else GiveUp(error.code, str(error))
-    except Exception:
-        if context.is_settled:
-            return Settled()
-        raise
+    except Exception as error:
+        return outcome_from_raised(context, error)
+
+
+def outcome_from_raised(context: Context, error: Exception) -> object:
+    """Convert what a handler raised: `Settled` if the job was complete, `GiveUp` for a bad result; else raise it."""
+    if context.is_settled:
+        return Settled()
+    if isinstance(error, InvalidResult):
+        return GiveUp(error.code, str(error))
+    raise error
 
 
 def to_outcome(context: Context, returned: object) -> object:

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from duly.db.pool import Pool
 from duly.db.rows import Connection
@@ -29,8 +29,6 @@ from duly.lease.operations import (
     sweep_rows,
 )
 from duly.outcomes import Failed, GiveUp, failure_from_exception
-
-LogFailedAttempt: TypeAlias = Callable[[Lease, Failed | GiveUp], Callable[[], Any] | None]
 
 
 class Stop(StrEnum):
@@ -107,11 +105,11 @@ class Work(ABC):
     def build_call(self, lease: Lease, stop_signal: StopSignal) -> Call:
         """Build the call that runs this row. Quick and without I/O; an exception here is a failure of the row."""
 
-    def log_failed_attempt(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:  # noqa: ARG002
-        """Log a failed attempt before it is recorded; returns the user's hook that is to be called, if there is one.
+    def log_failed_attempt(self, lease: Lease, failure: Failed | GiveUp) -> None:  # noqa: B027
+        """Log a failed attempt before it is recorded; called where handlers run, once per attempt."""
 
-        Called where handlers run, once per attempt. The hook may block, fail, or be async.
-        """
+    def build_failure_hook(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:  # noqa: ARG002
+        """Build the call of the user's hooks for this failure, None without hooks; it may block, fail, or be async."""
         return None
 
     @abstractmethod

@@ -354,10 +354,10 @@ class RecordingJobWork(JobWork):
         self.orgs: dict[UUID, UUID] = {}
         self.failures: list[BaseException] = []
 
-    def log_failed_attempt(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:
+    def log_failed_attempt(self, lease: Lease, failure: Failed | GiveUp) -> None:
         """Record what a handler raised."""
         self.failures.append(failure.error or failure)
-        return super().log_failed_attempt(lease, failure)
+        super().log_failed_attempt(lease, failure)
 
     async def claim(
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[UUID] | None = None

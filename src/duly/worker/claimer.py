@@ -133,7 +133,7 @@ class Claimer:
 
     def start(self, leases: Sequence[Lease]) -> None:
         """Hold the leases and hand them to the handlers in one batch."""
-        batch = [HeldRow(lease, self.work.build_call, self.work.log_failed_attempt) for lease in leases]
+        batch = [HeldRow(self.work, lease) for lease in leases]
         for row in batch:
             self.held.add(row)
         if batch:

@@ -21,7 +21,7 @@ from duly.executors.call import Call, Executor
 from duly.executors.process_pool import ProcessPool
 from duly.lease.heartbeat import WatchedLease
 from duly.lease.operations import Lease
-from duly.lease.work import LogFailedAttempt, Stop, StopSignal
+from duly.lease.work import Stop, StopSignal, Work
 from duly.logging import get_log
 from duly.outcomes import RAISABLE, Cancelled, Failed, GiveUp, Released, Stopped, outcome_from_exception
 from duly.tracebacks import format_stack, format_traceback
@@ -61,25 +61,18 @@ class HeldRow:
         "has_task_started",
         "is_loss_logged",
         "lease",
-        "log_failed_attempt",
-        "make_call",
         "outcome_latch",
         "stop_signal",
         "task",
         "thread_id",
         "timer",
         "watched_lease",
+        "work",
     )
 
-    def __init__(
-        self,
-        lease: Lease,
-        make_call: Callable[[Lease, StopSignal], Call],
-        log_failed_attempt: LogFailedAttempt | None = None,
-    ) -> None:
+    def __init__(self, work: Work, lease: Lease) -> None:
+        self.work = work
         self.lease = lease
-        self.make_call = make_call
-        self.log_failed_attempt = log_failed_attempt  # called with a failure, before it is recorded
         self.stop_signal = StopSignal()
         self.watched_lease: WatchedLease | None = None
         self.task: asyncio.Task[None] | Future[None] | None = None
@@ -180,7 +173,7 @@ class Handlers:
         for row in batch:
             self.in_progress.add(row)
             try:
-                self.start_in_executor(row, row.make_call(row.lease, row.stop_signal), deliver)
+                self.start_in_executor(row, row.work.build_call(row.lease, row.stop_signal), deliver)
             except BaseException as error:
                 self.end_soon(row, outcome_from_exception(error), deliver)
 
@@ -301,13 +294,13 @@ class Handlers:
     async def end(self, row: HeldRow, outcome: object, deliver: Deliver, *, has_ended: bool = True) -> None:
         """Call the hook of a failure, then report the outcome to the control side."""
         is_first = row.outcome_latch.try_set()
-        if is_first and (hook := find_failure_hook(row, outcome)):
+        if is_first and (hook := log_and_build_hook(row, outcome)):
             await self.call_hook(row, hook)
         self.send_report(row, outcome, deliver, is_first=is_first, has_ended=has_ended)
 
     def call_hook_from_thread(self, row: HeldRow, outcome: object) -> None:
         """Log a failed attempt and call its hook, from the thread that the handler ran in."""
-        if hook := find_failure_hook(row, outcome):
+        if hook := log_and_build_hook(row, outcome):
             with suppress(RuntimeError, TimeoutError):  # the loop is closed or blocked: the worker ends
                 asyncio.run_coroutine_threadsafe(self.call_hook(row, hook), self.loop).result(2 * HOOK_SECONDS)
 
@@ -356,12 +349,13 @@ def cancel_all(timers: Sequence[asyncio.TimerHandle]) -> None:
         timer.cancel()
 
 
-def find_failure_hook(row: HeldRow, outcome: object) -> Callable[[], Any] | None:
+def log_and_build_hook(row: HeldRow, outcome: object) -> Callable[[], Any] | None:
     """Log a failed attempt; returns the hook that is to be called for it, if there is one."""
-    if row.log_failed_attempt is None or not isinstance(outcome, Failed | GiveUp):
+    if not isinstance(outcome, Failed | GiveUp):
         return None
     try:
-        return row.log_failed_attempt(row.lease, outcome)
+        row.work.log_failed_attempt(row.lease, outcome)
+        return row.work.build_failure_hook(row.lease, outcome)
     except Exception:
         log.exception("handler.failure_log_failed", row_id=str(row.lease.key))
         return None

@@ -1,7 +1,7 @@
 """The context of a handler: fenced transactions, completing the job in one, progress."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -11,7 +11,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from duly.db.pool import open_pool
-from duly.errors import InvalidArgument
+from duly.errors import InvalidArgument, Misconfigured
 from duly.jobs.context import Context, JobDatabase
 from duly.jobs.work import build_context
 from tests.support.jobs.actions import ORG, JobActions
@@ -62,3 +62,38 @@ def test_progress_out_of_bounds_is_refused(stage: str | None, percent: int | Non
     context = Context(UUID(int=1), ORG, "work", "default", 0, 5)
     with pytest.raises(InvalidArgument):
         context.progress(stage, percent)
+
+
+async def progress_in_transaction(ctx: Context) -> None:
+    """Record progress inside a transaction, as an `async def` handler may try."""
+    async with ctx.transaction():
+        await ctx.progress("inside")
+
+
+async def progress_in_transaction_of_a_thread(ctx: Context) -> None:
+    """The same as a plain function."""
+
+    def handler() -> None:
+        with ctx.transaction():
+            ctx.progress("inside")
+
+    await asyncio.to_thread(handler)
+
+
+@pytest.mark.parametrize("handler", [progress_in_transaction, progress_in_transaction_of_a_thread])
+async def test_progress_inside_a_transaction_is_refused_because_it_would_wait_for_its_lock(
+    jobs: JobActions, worker_dsn: str, handler: Callable[[Context], Awaitable[None]]
+) -> None:
+    jobs.enqueue()
+    async with claimed_context(jobs, worker_dsn) as ctx, asyncio.timeout(20):
+        with pytest.raises(InvalidArgument, match=r"progress\(\) before or after ctx\.transaction\(\)"):
+            await handler(ctx)
+        await ctx.progress("after")
+    assert jobs.columns("stage") == ["after"]
+
+
+async def test_context_of_a_failure_hook_names_why_it_has_no_database(jobs: JobActions) -> None:
+    jobs.enqueue()
+    (lease,) = await jobs.claim()
+    with pytest.raises(Misconfigured, match="failure hook"):
+        build_context(lease).progress("too late")

@@ -54,6 +54,11 @@ def test_first_event_names_no_actor_when_the_caller_states_only_for_whom(jobs: J
     assert jobs.events(one) == jobs.events(other) == [(None, "queued", {"requested_by": "anna"})]
 
 
+def test_delay_of_zero_is_the_same_request_as_no_delay(jobs: JobActions, admin: Admin) -> None:
+    assert jobs.enqueue(key="k") == jobs.enqueue(key="k", delay_seconds=0.0)
+    jobs.verify()
+
+
 def test_job_that_is_deleted_while_its_key_is_read_is_an_error_that_drivers_repeat(
     jobs: JobActions, admin: Admin
 ) -> None:

@@ -142,7 +142,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 @explained_by(
     JobReason.EXPIRED,
     r"Its lease expired at TIME: worker-1 stopped renewing it, and the next sweep, one every DULY_SWEEP_SECONDS, "
-    r"returns it: then it waits for attempt 2 of 5\.",
+    r"ends the lease: then it waits for attempt 2 of 5\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue()
@@ -152,7 +152,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@explained_by(JobReason.EXPIRED, r"Its lease .* returns it: then it becomes a dead letter, after 1 of 1 attempts\.")
+@explained_by(JobReason.EXPIRED, r"Its lease .* ends the lease: then it becomes a dead letter, after 1 of 1 attempts\.")
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue(max_attempts=1)
     await jobs.claim()
@@ -161,7 +161,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@explained_by(JobReason.EXPIRED, r"Its lease .* returns it: then it is cancelled, as requested\.")
+@explained_by(JobReason.EXPIRED, r"Its lease .* ends the lease: then it is cancelled, as requested\.")
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue()
     await jobs.claim()
@@ -174,7 +174,7 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
 @explained_by(
     JobReason.HOLDER_GONE,
     r"worker-1 holds the lease until TIME, but is gone: last seen at TIME\. When the lease expires, the "
-    r"next sweep returns it: then it waits for attempt 2 of 5\.",
+    r"next sweep ends the lease: then it waits for attempt 2 of 5\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
     stopped_worker = await register_worker(jobs, name="worker-1")
@@ -268,7 +268,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 
 
 @explained_by(
-    JobReason.QUEUE_AND_TYPE_PAUSED,
+    JobReason.SEVERAL_PAUSES,
     r"The type work is paused since TIME by bert and the queue default is paused since TIME by anna; to resume: duly "
     r"jobs resume --type work and duly jobs resume --queue default\.",
 )
@@ -513,7 +513,7 @@ async def test_job_of_a_dead_worker_is_not_explained_as_running(jobs: JobActions
     jobs.advance_clock(ALIVE_SECONDS + 1)  # and it is not seen
     found = await explain(pool, ORG, key)
     assert found.reason is JobReason.HOLDER_GONE
-    assert "When the lease expires, no live worker would return it; start one: duly worker." in found.sentence
+    assert "When the lease expires, no live worker would end the lease; start one: duly worker." in found.sentence
 
 
 async def test_explain_gives_a_clock_set_back_as_the_reason(jobs: JobActions, pool: Pool) -> None:

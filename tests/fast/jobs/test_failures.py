@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import duly
+from duly.bounds import MAX_SNOOZES
 from duly.jobs.context import Context
+from duly.jobs.model import TypeInQueue
 from duly.jobs.work import JobWork
 from duly.lease.work import Tuning
 from duly.outcomes import Failed, GiveUp, error_code_for
@@ -19,7 +21,7 @@ from duly.tracebacks import MAX_TRACEBACK_BYTES
 from duly.worker import handlers
 from duly.worker.runner import Worker
 from tests.support.failing_handlers import MAY_RETURN, app
-from tests.support.jobs.actions import JobActions
+from tests.support.jobs.actions import LEASE, JobActions
 from tests.support.outbox.log_capture import capture_log_lines
 
 TUNING = Tuning(lease_seconds=30, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.5)
@@ -36,7 +38,7 @@ def lines() -> Generator[io.StringIO, None, None]:
 def failures(lines: io.StringIO) -> list[dict[str, Any]]:
     """Return the log lines about failed jobs."""
     logged = [json.loads(line) for line in lines.getvalue().splitlines()]
-    return [line for line in logged if line["event"] in ("job.failed", "job.dead_lettered")]
+    return [line for line in logged if line["event"] == "job.failed"]
 
 
 async def work_once(dsn: str, work: JobWork | None = None) -> None:
@@ -59,6 +61,7 @@ async def test_failed_attempt_is_logged_with_traceback_cause_and_job_id(
     await work_once(dsn)
     first, second = failures(lines)
     assert (first["level"], second["level"]) == ("warning", "error")
+    assert (first["is_last_attempt"], second["is_last_attempt"]) == (False, True)
     assert (first["job"], first["type"], first["attempt"], second["attempt"]) == (str(job), job_type, 0, 1)
     assert first["code"] == "RUNTIME_ERROR"
     assert first["error"]["type"] == "RuntimeError"
@@ -265,6 +268,30 @@ async def test_hanging_failure_hook_delays_no_job(
     await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[lambda _, __: MAY_RETURN.wait(30)]))
     MAY_RETURN.set()
     assert jobs.columns("status") == ["dead_letter"]
+
+
+async def test_job_that_was_snoozed_too_often_is_logged_and_calls_no_hook(
+    jobs: JobActions, dsn: str, lines: io.StringIO
+) -> None:
+    hooks: list[BaseException] = []
+    jobs.enqueue("raises", payload={"what": "later"}, max_attempts=1)
+    jobs.admin.execute("update ledger.job set snoozes = %s", [MAX_SNOOZES])
+    await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[lambda _, error: hooks.append(error)]))
+    (line,) = failures(lines)
+    assert (line["code"], line["level"], line["is_last_attempt"], hooks) == ("TOO_MANY_SNOOZES", "error", True, [])
+    assert jobs.columns("last_error_message") == [f"the handler returned Later more than {MAX_SNOOZES} times"]
+
+
+async def test_job_whose_worker_vanished_is_logged_and_calls_no_hook(
+    jobs: JobActions, dsn: str, lines: io.StringIO
+) -> None:
+    hooks: list[BaseException] = []
+    jobs.enqueue("price", backoff_base_seconds=60.0)
+    await jobs.claim(TypeInQueue("default", "price"))
+    jobs.advance_clock(LEASE + 1)
+    await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[lambda _, error: hooks.append(error)]))
+    (line,) = failures(lines)
+    assert (line["code"], line["level"], hooks) == ("CRASHED", "warning", [])
 
 
 def test_app_collects_its_failure_hooks() -> None:

@@ -157,7 +157,7 @@ async def test_c5_dead_letters_of_another_org_are_neither_counted_nor_redriven(j
     assert await service.count_dead_letters(pool, DeadLetterFilter(ORG)) == 0
     assert await service.redrive_jobs(pool, DeadLetterFilter(ORG), "anna") == 0
     async with pool.transaction() as connection:  # and not by asking for them under one's own tenant
-        await repository.set_tenant(connection, ORG)
+        await repository.set_org(connection, ORG)
         assert await repository.count_dead_letters(connection, DeadLetterFilter(OTHER_ORG)) == 0
         with pytest.raises(InsufficientPrivilege, match="does not act for org"):
             await repository.redrive_many(connection, DeadLetterFilter(OTHER_ORG), "anna")

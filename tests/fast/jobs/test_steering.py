@@ -105,6 +105,18 @@ async def test_redrive_many_puts_matching_dead_letters_back_in_batches(jobs: Job
     jobs.verify()
 
 
+async def test_redrive_from_any_language_notifies_the_workers(jobs: JobActions) -> None:
+    await make_dead_letters(jobs, rows=2)
+    jobs.admin.execute("listen duly_ledger")
+    one = "select ledger.redrive(org_id, id) from ledger.job where status = 'dead_letter' limit 1"
+    for call in (one, "select ledger.redrive_many(org_id, 1) from ledger.job limit 1"):
+        jobs.admin.execute("select setval('duly.wake_ledger', 1)")  # as if this window was not notified yet
+        with jobs.admin.transaction():
+            jobs.admin.execute("select set_config('app.current_org_id', %s, true)", [str(ORG)])
+            jobs.admin.execute(call)
+        assert [each.channel for each in jobs.admin.notifies(timeout=20, stop_after=1)] == ["duly_ledger"]
+
+
 @pytest.mark.parametrize("status", ["succeeded", "canceled", "dead_letter"])
 async def test_purge_deletes_finished_jobs_and_their_events_after_retention(status: str, jobs: JobActions) -> None:
     jobs.enqueue(rows=3, max_attempts=1)

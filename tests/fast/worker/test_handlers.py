@@ -1,7 +1,9 @@
 """The handlers keep nothing of a row that has ended in memory."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 from duly.executors.call import Call, Executor
 from duly.executors.process_pool import ProcessPool
@@ -26,7 +28,8 @@ async def test_timer_of_a_thread_is_cancelled_when_the_thread_ends() -> None:
 
     call = Call(perform, (asyncio.get_running_loop(),), Executor.THREAD, timeout_seconds=3600)
     lease: Any = Lease.__new__(Lease)
-    running = HeldRow(lease, lambda _lease, _sign: call)
+    work: Any = SimpleNamespace(build_call=Mock(return_value=call))
+    running = HeldRow(work, lease)
     handlers.start([running], deliver)
     while running.timer is None:
         await asyncio.wait([asyncio.create_task(turn())])

@@ -120,7 +120,7 @@ class Story(RuleBasedStateMachine):
         """Run one transaction of the API for this org."""
 
         async def for_org(connection: Connection) -> T:
-            await repository.set_tenant(connection, self.org)
+            await repository.set_org(connection, self.org)
             return await act(connection)
 
         return self.world.run(self.in_transaction(self.world.api, for_org))

@@ -405,7 +405,7 @@ async def test_explaining_a_locked_job_does_not_wait_for_the_lock(jobs: JobActio
     (key,) = jobs.enqueue()
     with row_lock(jobs.admin, "ledger.job"):
         async with jobs.worker.transaction():
-            await job_store.set_tenant(jobs.worker, ORG)
+            await job_store.set_org(jobs.worker, ORG)
             situation = await find_situation(jobs.worker, ORG, key, None)
     assert situation is not None
     assert situation.is_locked

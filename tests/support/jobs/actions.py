@@ -60,7 +60,7 @@ class JobActions(Actions):
     ) -> T:
         """Cancel or retry, in one transaction that acts for the org of these jobs."""
         async with self.worker.transaction():
-            await repository.set_tenant(self.worker, which if isinstance(which, UUID) else which.org)
+            await repository.set_org(self.worker, which if isinstance(which, UUID) else which.org)
             return await act(self.worker, which, *arguments, **options)
 
     def events(self, key: UUID) -> list[tuple[str | None, str, Any]]:

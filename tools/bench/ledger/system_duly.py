@@ -115,7 +115,7 @@ class DulyClient(Client):
         """Cancel jobs one by one, each a commit, as the API does."""
         for job_id in ids:
             async with self.connection.transaction():
-                await repository.set_tenant(self.connection, DEFAULT_ORG)
+                await repository.set_org(self.connection, DEFAULT_ORG)
                 await repository.cancel_job(self.connection, DEFAULT_ORG, job_id, "bench")
 
 
