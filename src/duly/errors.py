@@ -15,6 +15,7 @@
           RequestIdReused         REQUEST_ID_REUSED   same request id, different request
           AlreadyAnswered         ALREADY_ANSWERED   the run has an answer; carries its receipt
           RunClosed               RUN_CLOSED       the run ended without an answer
+          ReminderNotSent         REMINDER_NOT_SENT  a run was snoozed before its reminder was sent
           NothingToReverse        NOTHING_TO_REVERSE nothing was booked, or the time for reversing it is over
           IllegalTransition       ILLEGAL_TRANSITION the state machine has no such transition
           LimitReached            LIMIT_REACHED    a documented limit of rows is reached
@@ -70,6 +71,7 @@ __all__ = [
     "PortTaken",
     "RateLimited",
     "Refused",
+    "ReminderNotSent",
     "RequestIdReused",
     "RunClosed",
     "TooLarge",
@@ -205,6 +207,13 @@ class RunClosed(Conflict):
     def __init__(self, message: str, reason: str | None = None) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class ReminderNotSent(Conflict):
+    """Raised when a run is snoozed whose reminder was not sent yet, or is not known to be."""
+
+    code = "REMINDER_NOT_SENT"
+    title = "Only a run whose reminder was sent can be snoozed"
 
 
 class NothingToReverse(Conflict):

@@ -1146,6 +1146,8 @@ begin
             using errcode = 'DU007', detail = coalesce(run.reason, '');
     elsif schedule.status = 'archived' then
         raise exception 'run % cannot be answered', answer.run_id using errcode = 'DU007', detail = 'ARCHIVED';
+    elsif run.status = 'pending' and answer.action = 'snooze' then
+        raise exception 'run % has no sent reminder to snooze', answer.run_id using errcode = 'DU009';
     end if;
     answered_at := duly.clock();
     insert into scheduler.confirmations
@@ -1159,9 +1161,11 @@ begin
             when 'complete' then 'confirmed' when 'skip' then 'skipped' when 'snooze' then 'snoozed' else 'cancelled'
         end,
         remind_at = case when answer.action = 'snooze'
-            then answered_at + make_interval(mins => coalesce((answer.payload ->> 'minutes')::int, 60)) end
+            then answered_at + make_interval(mins => coalesce((answer.payload ->> 'minutes')::int, 60)) end,
+        -- A message that is being sent goes out, but no longer counts as the reminder that a snooze waits for.
+        message_id = case when answer.action <> 'snooze' then r.message_id end
     where r.id = answer.run_id and r.scheduled_at = schedule.scheduled_at;
-    -- A message that still waits is withdrawn. One that is being sent goes out, and can no longer be answered.
+    -- A message that still waits is withdrawn.
     with unsent as (
         select o.id from duly.outbox as o where o.id = run.message_id and o.status = 'pending' for update skip locked
     )
@@ -1191,7 +1195,8 @@ $$;
 
 comment on function scheduler.answer(bigint, bigint, text, text, jsonb) is
     'Answer a run, once: confirmation, status and expense together. DU002 the key belongs to another answer, DU005 no '
-    'such run, DU006 answered already (the first receipt is in the detail), DU007 closed without an answer.';
+    'such run, DU006 answered already (the first receipt is in the detail), DU007 closed without an answer, DU009 '
+    'snoozed before its reminder was sent.';
 
 create or replace function scheduler.reverse_expense(
     user_id bigint, run_id bigint, within interval, out is_new boolean, out expense_id bigint
@@ -1650,7 +1655,7 @@ from unnest(
 "f1a0a3ad2eeab9bca5d47a91c976955cce15e84f775c441f1794f5fc0e09365a",
 "b813fd1b940a3a46d05cbc71d66a533a5e0ffe2882a7ea62918a10b393b6a1ed",
 "f5043888def8a4d94eb1946446af8d4f7ea392913afd49f129c6c11cbb6238d7",
-"a69e3d998e004fe62d06931b3089b163838cab5fc70609be1862ab3b8cb41e2b",
+"bad13811987d22a11eab099b4fd431da9f0a089e31fb6dc8e8a337192bc9f0b9",
 "a1cb0ba3d711713ce54d5446342e414f8413e5827be73f6ae7da58e6cfb2eeba",
 "aff11bb37c30186a772bf11db728b449a2c1d030e4568ba6e1c78fc16b3ed919",
 "89746445ba82f75e8da5aebe8ec98acdf3107218c49c1dc0a9c42641b4c3070a",

@@ -26,6 +26,7 @@ from duly.errors import (
     LimitReached,
     NotFound,
     NothingToReverse,
+    ReminderNotSent,
     RunClosed,
 )
 from duly.outcomes import invalid_result
@@ -42,6 +43,7 @@ BY_SQLSTATE: Mapping[str, Callable[[str, str | None], DulyError]] = {
     "DU006": lambda text, detail: AlreadyAnswered(text, receipt=orjson.loads(detail or "{}")),
     "DU007": lambda text, detail: RunClosed(text, reason=detail),
     "DU008": lambda text, _: NothingToReverse(text),
+    "DU009": lambda text, _: ReminderNotSent(text),
     "DU010": lambda text, _: LimitReached(text),
 }
 MISSING_OBJECT_ERRORS = (

@@ -13,7 +13,7 @@ from duly.apps.scheduler.model import Action, Receipt, Reminder, Run, RunStatus
 from duly.apps.scheduler.reasons import describe_reason
 from duly.apps.scheduler.receipt import closed_text, find_closing_receipt, receipt_line, receipt_text
 from duly.crashpoint import crashpoint
-from duly.errors import AlreadyAnswered, KeyReused, NotFound, RunClosed
+from duly.errors import AlreadyAnswered, KeyReused, NotFound, ReminderNotSent, RunClosed
 from duly.logging import get_log
 from duly.telegram.buttons import find_key
 from duly.telegram.channel import MessageId, parse_message_id
@@ -59,6 +59,9 @@ async def answer(services: Services, person: User, press: ButtonPress, query: st
         return
     except KeyReused:
         await services.answer_callback(query, translate(person.language, "button_reused"), is_alert=True)
+        return
+    except ReminderNotSent:
+        await services.answer_callback(query, translate(person.language, "reminder_not_sent"), is_alert=True)
         return
     view = await load_run_view(services, person, press.run_id, receipt, pressed)
     await services.answer_callback(query, view.notice, is_alert=not view.is_own_effect)

@@ -43,6 +43,8 @@ MESSAGES: Mapping[str, Mapping[str, str]] = {
         "already_answered": "It was answered already: {receipt}",
         "run_closed": "This reminder is closed and accepts no answer: {reason}",
         "button_reused": "This button was used for another answer already.",
+        "reminder_not_sent": "It cannot be postponed yet: it is not known yet that the reminder arrived. Please try "
+        "again later.",
         "newer_reminder": "You have been reminded again since. Please answer the newer message.",
         "today_title": "Today, {day}",
         "day_unknown": "No schedule is known for this day.",
@@ -97,6 +99,8 @@ MESSAGES: Mapping[str, Mapping[str, str]] = {
         "already_answered": "Den är redan besvarad: {receipt}",
         "run_closed": "Den är över och tar inget svar: {reason}",
         "button_reused": "Knappen står redan för ett annat svar.",
+        "reminder_not_sent": "Den kan inte skjutas upp än: det är inte känt att påminnelsen kom fram. Försök igen "
+        "senare.",
         "newer_reminder": "Du har påmints igen sedan dess. Svara på det nyare meddelandet.",
         "today_title": "I dag, {day}",
         "day_unknown": "Inget schema är känt för dagen.",
@@ -149,6 +153,7 @@ MESSAGES: Mapping[str, Mapping[str, str]] = {
         "already_answered": "已回复过：{receipt}",
         "run_closed": "已结束，不再接受回复：{reason}",
         "button_reused": "此按钮已对应另一个回复。",
+        "reminder_not_sent": "暂时不能推迟：尚未确认提醒已送达，请稍后再试。",
         "newer_reminder": "之后已再次提醒您，请回复较新的消息。",
         "today_title": "今天，{day}",
         "day_unknown": "没有这一天的日程。",

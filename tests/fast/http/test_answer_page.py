@@ -24,9 +24,11 @@ LANGUAGES = {"en": ("Done", "It is done."), "sv": ("Klart", "Det är klart."), "
 
 
 class Reminded:
-    """A person with a run that a reminder was sent for, and its links."""
+    """A person with a run that a reminder was sent for, or is being sent, and its links."""
 
-    def __init__(self, env: ApiEnvironment, language: str = "en", name: str = "Rent <b>&") -> None:
+    def __init__(
+        self, env: ApiEnvironment, language: str = "en", name: str = "Rent <b>&", *, is_sent: bool = True
+    ) -> None:
         self.env = env
 
         async def create_schedule(schedules: ScheduleActions) -> Schedule:
@@ -34,7 +36,7 @@ class Reminded:
             return await schedules.create_with_expense(rule=DAILY, name=name, channel="apprise")
 
         env.ask(create_schedule)
-        env.turn(3600)
+        env.turn(3600, send=is_sent)
         self.client = env.anonymous()
 
     def one(self, query: str) -> Any:
@@ -116,6 +118,17 @@ def test_closed_run_accepts_no_answer(env: ApiEnvironment) -> None:
         assert answer.status_code == status
         assert "This one is closed" in answer.text
     assert anna.counts() == (0, 0)
+
+
+def test_run_whose_reminder_is_being_sent_can_be_confirmed_but_not_snoozed(env: ApiEnvironment) -> None:
+    anna = Reminded(env, is_sent=False)
+    paths = anna.paths()
+    page = anna.client.post(paths["In 1 hour"])
+    assert page.status_code == 409
+    assert "It cannot be postponed yet" in page.text
+    assert anna.counts() == (0, 0)
+    assert anna.client.post(paths["Done"]).status_code == 200
+    assert anna.status == "confirmed"
 
 
 @pytest.mark.parametrize("method", ["get", "post"])

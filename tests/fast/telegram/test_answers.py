@@ -28,6 +28,19 @@ async def test_button_of_an_unknown_user_is_refused_if_newcomers_are_disabled(
     assert query.answered == ["Jag känner dig inte än. Be om en länk och öppna den här."]
 
 
+async def test_run_whose_reminder_is_being_sent_cannot_be_snoozed(env: BotTestEnvironment) -> None:
+    anna = env.telegram.person()
+    env.schedules.set_clock("2026-11-16T09:30:00+00:00")
+    env.schedules.add_user("anna", telegram_id=42)
+    await env.schedules.create(rule="cron: 0 10 * * *")
+    await env.schedules.plan()
+    async with env.listening():
+        query = anna.press_data(1, sign_key(TOKEN, 42, f"{env.schedules.run_id()}:1794837780:snooze:60"))
+        await env.wait(lambda: query.answered)
+    assert query.answered[0].startswith("It cannot be postponed yet")
+    assert env.schedules.runs("status") == ["pending"]
+
+
 @pytest.mark.parametrize(("action", "minutes"), CHOICES)
 @pytest.mark.parametrize("run", [1, 2**62, 2**63 - 1])
 def test_signed_button_data_fits_into_64_bytes_for_every_run(run: int, action: str, minutes: int | None) -> None:

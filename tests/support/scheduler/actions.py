@@ -77,22 +77,31 @@ class ScheduleActions(Actions):
 
     def send(self) -> int:
         """Send every message that is due, as a sender does that never fails; return how many."""
-        claimed = self.admin.execute(
+        claimed = self.start_sending()
+        self.finish_sending()
+        return claimed
+
+    def start_sending(self) -> int:
+        """Claim every message that is due, as a sender does; return how many."""
+        return self.admin.execute(
             "update duly.outbox set status = 'sending', lease_owner = 'test/1', starts = starts + 1,"
             " lease_expires_at = duly.clock() + interval '1 min', called_at = duly.clock()"
             " where status = 'pending' and due_at <= duly.clock()"
         ).rowcount
+
+    def finish_sending(self) -> None:
+        """Mark every claimed message as sent, as a sender does."""
         self.admin.execute(
             "update duly.outbox set status = 'sent', settled_by = lease_owner, lease_owner = null,"
             " lease_expires_at = null where status = 'sending'"
         )
-        return claimed
 
-    async def run_cycle(self) -> None:
+    async def run_cycle(self, *, send: bool = True) -> None:
         """Plan, remind, and send what is due."""
         await self.plan()
         await self.remind()
-        self.send()
+        if send:
+            self.send()
 
     # Runs -------------------------------------------------------------------------------------------------------------
 

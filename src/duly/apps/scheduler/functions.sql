@@ -704,6 +704,8 @@ begin
             using errcode = 'DU007', detail = coalesce(run.reason, '');
     elsif schedule.status = 'archived' then
         raise exception 'run % cannot be answered', answer.run_id using errcode = 'DU007', detail = 'ARCHIVED';
+    elsif run.status = 'pending' and answer.action = 'snooze' then
+        raise exception 'run % has no sent reminder to snooze', answer.run_id using errcode = 'DU009';
     end if;
     answered_at := duly.clock();
     insert into scheduler.confirmations
@@ -717,9 +719,11 @@ begin
             when 'complete' then 'confirmed' when 'skip' then 'skipped' when 'snooze' then 'snoozed' else 'cancelled'
         end,
         remind_at = case when answer.action = 'snooze'
-            then answered_at + make_interval(mins => coalesce((answer.payload ->> 'minutes')::int, 60)) end
+            then answered_at + make_interval(mins => coalesce((answer.payload ->> 'minutes')::int, 60)) end,
+        -- A message that is being sent goes out, but no longer counts as the reminder that a snooze waits for.
+        message_id = case when answer.action <> 'snooze' then r.message_id end
     where r.id = answer.run_id and r.scheduled_at = schedule.scheduled_at;
-    -- A message that still waits is withdrawn. One that is being sent goes out, and can no longer be answered.
+    -- A message that still waits is withdrawn.
     with unsent as (
         select o.id from duly.outbox as o where o.id = run.message_id and o.status = 'pending' for update skip locked
     )
@@ -748,7 +752,8 @@ end
 $$;
 comment on function scheduler.answer(bigint, bigint, text, text, jsonb) is
     'Answer a run, once: confirmation, status and expense together. DU002 the key belongs to another answer, DU005 no '
-    'such run, DU006 answered already (the first receipt is in the detail), DU007 closed without an answer.';
+    'such run, DU006 answered already (the first receipt is in the detail), DU007 closed without an answer, DU009 '
+    'snoozed before its reminder was sent.';
 
 create or replace function scheduler.reverse_expense(
     user_id bigint, run_id bigint, within interval, out is_new boolean, out expense_id bigint

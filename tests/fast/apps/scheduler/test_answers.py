@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 from duly.apps.scheduler import service
 from duly.apps.scheduler.model import ScheduleStatus
-from duly.errors import AlreadyAnswered, IllegalTransition, InvalidArgument, NotFound, NothingToReverse, RunClosed
+from duly.errors import AlreadyAnswered, InvalidArgument, NotFound, NothingToReverse, ReminderNotSent, RunClosed
 from duly.outcomes import Created, Existing
 from tests.support.scheduler.actions import ScheduleActions
 
@@ -115,7 +115,7 @@ async def test_pending_run_can_be_confirmed_but_not_snoozed(schedules: ScheduleA
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     await schedules.create_with_expense(rule=DAILY)
     await schedules.plan()
-    with pytest.raises(IllegalTransition, match="cannot go from pending to snoozed"):
+    with pytest.raises(ReminderNotSent, match="has no sent reminder to snooze"):
         await schedules.answer(schedules.run_id(), "snooze")
     assert schedules.values("select 1 from scheduler.confirmations") == []
     await schedules.answer(schedules.run_id(), "complete")

@@ -166,6 +166,25 @@ async def test_snoozed_run_sends_another_reminder(schedules: ScheduleActions) ->
     assert reminders(schedules, "status") == ["sent"] * 3
 
 
+async def test_run_snoozed_while_its_message_is_being_sent_is_reminded_of_again(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T10:00:01+00:00")
+    await schedules.create(rule=MONTHLY.replace(" 1 ", " 16 "), first_run_at=TEN)
+    await schedules.run_cycle()
+    run = schedules.run_id()
+    await schedules.answer(run, "snooze", "a")
+    schedules.advance_clock(hours=1, seconds=1)
+    await schedules.remind()
+    schedules.start_sending()
+    await schedules.answer(run, "snooze", "b", minutes=1440)
+    schedules.finish_sending()
+    assert schedules.runs("status", "remind_at is not null") == [("snoozed", True)]
+    assert schedules.one("select count(*) from scheduler.reminders") == 2
+    schedules.advance_clock(days=1, seconds=1)
+    await schedules.run_cycle()
+    assert schedules.runs("status") == ["sent"]
+    assert schedules.one("select count(*) from scheduler.reminders") == 3
+
+
 async def test_answer_withdraws_the_unsent_message(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     await schedules.create(rule=DAILY, first_run_at=TEN)
@@ -181,13 +200,9 @@ async def test_a_message_sent_after_the_answer_changes_nothing(schedules: Schedu
     await schedules.create(rule=DAILY, first_run_at=TEN)
     await schedules.plan()
     await schedules.remind()
-    with schedules.admin.transaction():
-        schedules.admin.execute(
-            "update duly.outbox set status = 'sending', starts = 1, lease_owner = 'x/1',"
-            " lease_expires_at = duly.clock()"
-        )
+    schedules.start_sending()
     await schedules.answer(schedules.run_id(), "skip")
-    schedules.send()
+    schedules.finish_sending()
     assert schedules.runs("status") == ["skipped"]
     assert schedules.one("select count(*) from scheduler.reminders") == 1
 

@@ -30,7 +30,7 @@ from duly.apps.scheduler.model import Action, Answer, Receipt, Run, parse_receip
 from duly.apps.scheduler.receipt import find_closing_receipt
 from duly.db.clock import get_current_time
 from duly.db.pool import Pool
-from duly.errors import AlreadyAnswered, Conflict, NotFound, Refused
+from duly.errors import AlreadyAnswered, Conflict, NotFound, Refused, ReminderNotSent
 from duly.http.dependencies import PoolDep
 
 STYLE = files("duly.apps.scheduler.http").joinpath("pages/answer.css").read_text("utf-8")
@@ -94,6 +94,8 @@ async def answer(request: Request, token: Token, pool: PoolDep) -> Response:
     except AlreadyAnswered as error:
         first = parse_receipt(error.receipt) if error.receipt else None
         return answered_page(person, run, first, status.HTTP_409_CONFLICT)
+    except ReminderNotSent:
+        return page(person, run, translate(person.language, "page.not_sent"), code=status.HTTP_409_CONFLICT)
     except Conflict:
         return await closed_page(pool, person, run, status.HTTP_409_CONFLICT)
     except Refused:

@@ -32,7 +32,7 @@ from duly.apps.scheduler.http.responses import (
 )
 from duly.apps.scheduler.model import BEGINNING, END, Answer, Run, parse_receipt
 from duly.db.pool import Pool
-from duly.errors import AlreadyAnswered, KeyReused, NothingToReverse, RateLimited, RunClosed
+from duly.errors import AlreadyAnswered, KeyReused, NothingToReverse, RateLimited, ReminderNotSent, RunClosed
 from duly.http.dependencies import PoolDep
 from duly.http.problems import problem_responses
 from duly.http.request_limits import GuardedRoute
@@ -118,7 +118,7 @@ async def reverse_expense(
     response_description="The answer was accepted; this is its receipt.",
     responses={
         status.HTTP_200_OK: {"model": ReceiptResponse, "description": "The answer was repeated; this is its receipt."},
-        **problem_responses(KeyReused, AlreadyAnswered, RunClosed, RateLimited),
+        **problem_responses(KeyReused, AlreadyAnswered, RunClosed, ReminderNotSent, RateLimited),
     },
 )
 async def answer_run(
