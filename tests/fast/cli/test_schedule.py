@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -81,15 +82,27 @@ def test_add_prints_the_rule_as_a_sentence_and_its_next_times(cli: ScheduleComma
     assert (created["advance_minutes"], created["description"]) == (60, "the flat")
     assert created["expense"] == {"amount": "950", "currency": "SEK", "category": "home"}
     assert created["next"] == [
-        {"local": "2040-02-01T10:00+01:00", "utc": "2040-02-01T09:00Z"},
-        {"local": "2040-03-01T10:00+01:00", "utc": "2040-03-01T09:00Z"},
-        {"local": "2040-04-01T10:00+02:00", "utc": "2040-04-01T08:00Z"},
+        {"period": "2040-02", "local": "2040-02-01T10:00+01:00", "utc": "2040-02-01T09:00Z"},
+        {"period": "2040-03", "local": "2040-03-01T10:00+01:00", "utc": "2040-03-01T09:00Z"},
+        {"period": "2040-04", "local": "2040-04-01T10:00+02:00", "utc": "2040-04-01T08:00Z"},
     ]
     assert "Europe/Stockholm" in created["rule_in_words"]
     printed_text = cli.output(*RENT, *first)
     assert re.match(r"created +schedule \d+\n", printed_text)
     assert "2040-02-01T10:00+01:00  2040-02-01T09:00Z" in printed_text
     assert "in words " in printed_text
+
+
+def test_next_times_follow_the_rules_zone_and_the_clock_of_the_database(cli: ScheduleCommandLine, admin: Admin) -> None:
+    rule = '{"every": "month", "day": 1, "at": "10:00", "tz": "Asia/Tokyo"}'
+    created = cli.json(
+        "schedule", "add", "Rent", "--user", "anna", "--rule", rule, "--first-run-at", "2040-01-15T00:00Z"
+    )
+    assert created["next"][0] == {"period": "2040-02", "local": "2040-02-01T10:00+09:00", "utc": "2040-02-01T01:00Z"}
+    assert "Asia/Tokyo" in cli.output("schedule", "show", created["id"]).splitlines()[-6]
+    years = datetime(2041, 1, 15, tzinfo=UTC) - datetime.now(UTC)
+    move_clock(admin, years.total_seconds())
+    assert cli.json("schedule", "show", created["id"])["next"][0]["period"] == "2041-02"
 
 
 def test_repeated_key_creates_one_schedule_and_another_request_is_refused(cli: ScheduleCommandLine) -> None:

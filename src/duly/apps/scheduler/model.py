@@ -96,7 +96,7 @@ class NewSchedule:
 
     name: str
     rule: str
-    first_run_at: datetime  # the rule does not fire before this
+    first_run_at: datetime | None = None  # the rule does not fire before this; None: when it is created
     description: str | None = None
     advance_minutes: int = 0
     channel: str = "telegram"
@@ -109,10 +109,8 @@ class NewSchedule:
         check_text("name", self.name, MAX_NAME_LENGTH)
         check_text("description", self.description, MAX_DESCRIPTION_LENGTH)
         parse_rule(self.rule)
-        if self.first_run_at.tzinfo is None:
-            raise InvalidArgument(f"first_run_at: must have a UTC offset, for example {self.first_run_at.isoformat()}Z")
-        if not 2000 <= self.first_run_at.astimezone(UTC).year < 2200:
-            raise InvalidArgument(f"first_run_at: must be in the years 2000 to 2199, not {self.first_run_at}")
+        if self.first_run_at:
+            check_first_run_at(self.first_run_at)
         if not 0 <= self.advance_minutes <= MAX_ADVANCE_MINUTES:
             raise InvalidArgument(
                 f"advance_minutes: must be between 0 and {MAX_ADVANCE_MINUTES} (a week), not {self.advance_minutes}"
@@ -123,7 +121,7 @@ class NewSchedule:
     @property
     def digest(self) -> bytes:
         """The digest of the request, to detect another request under the same idempotency key."""
-        first_run_at = self.first_run_at.astimezone(UTC).isoformat()
+        first_run_at = self.first_run_at.astimezone(UTC).isoformat() if self.first_run_at else None
         expense = {**asdict(self.expense), "amount": str(self.expense.amount)} if self.expense else None
         return digest({**asdict(self), "first_run_at": first_run_at, "expense": expense})
 
@@ -295,6 +293,14 @@ def check_text(field_name: str, text: object, max_length: int) -> None:
         return
     if not isinstance(text, str) or not 1 <= len(text) <= max_length or UNSTORABLE.search(text):
         raise InvalidArgument(f"{field_name}: must be a text of 1 to {max_length} characters, without NUL")
+
+
+def check_first_run_at(at: datetime) -> None:
+    """Raise InvalidArgument unless the time has an offset and is in the years that the database stores."""
+    if at.tzinfo is None:
+        raise InvalidArgument(f"first_run_at: must have a UTC offset, for example {at.isoformat()}Z")
+    if not 2000 <= at.astimezone(UTC).year < 2200:
+        raise InvalidArgument(f"first_run_at: must be in the years 2000 to 2199, not {at}")
 
 
 def to_amount(field_name: str, amount: object) -> Decimal:

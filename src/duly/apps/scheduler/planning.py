@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from itertools import takewhile
+from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 from duly.apps.scheduler.limits import MAX_AHEAD_RUNS, MAX_MISSED_RUNS, MAX_PENDING_RUNS
-from duly.apps.scheduler.model import Schedule
+from duly.apps.scheduler.model import Schedule, ScheduleStatus
 from duly.apps.scheduler.reasons import ClosingReason
 from duly.apps.scheduler.rule import PeriodUnit, Rule, parse_rule
 from duly.apps.scheduler.wallclock import parse_zone
@@ -72,6 +72,15 @@ class Firing:
 
 
 @dataclass(frozen=True)
+class RuleDescription:
+    """A rule as a sentence, the zone that it follows, and its next firings."""
+
+    sentence: str
+    zone: ZoneInfo
+    next_firings: Sequence[Firing]
+
+
+@dataclass(frozen=True)
 class PlannedRuns:
     """The runs to create, and when to plan again."""
 
@@ -112,6 +121,14 @@ def plan_runs(schedule: PlanningInput, horizon: timedelta = HORIZON, max_missed:
 def schedule_firings(schedule: Schedule, after: datetime) -> Iterator[Firing]:
     """Yield the firings of a schedule after an instant; InvalidArgument when its rule is invalid."""
     return rule_firings(schedule.id, schedule.rule, schedule.zone, schedule.first_run_at, after)
+
+
+def describe_rule(schedule: Schedule, now: datetime, count: int) -> RuleDescription:
+    """Describe the rule of a schedule, with its next firings if it is active; InvalidArgument when it is invalid."""
+    rule, user_zone = parse_rule_cached(schedule.rule), parse_zone("user.zone", schedule.zone)
+    firings = schedule_firings(schedule, now) if schedule.status is ScheduleStatus.ACTIVE else iter(())
+    sentence = rule.sentence(schedule.first_run_at, user_zone)
+    return RuleDescription(sentence, rule.zone_for(user_zone), list(islice(firings, count)))
 
 
 def rule_firings(

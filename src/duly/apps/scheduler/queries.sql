@@ -4,13 +4,13 @@
 -- Schedules -----------------------------------------------------------------------------------------------------------
 
 -- name: create_schedule
--- The unique idempotency_key decides who created it; no row returned means that it existed.
+-- The unique idempotency_key decides who created it; no row returned means that it existed. It starts now by default.
 insert into scheduler.jobs
     (user_id, name, description, rule, first_run_at, advance_minutes, channel, catch_up, idempotency_key,
     request_digest)
 values (
-    %(user_id)s, %(name)s, %(description)s, %(rule)s, %(first_run_at)s, %(advance_minutes)s, %(channel)s, %(catch_up)s,
-    %(idempotency_key)s, %(digest)s
+    %(user_id)s, %(name)s, %(description)s, %(rule)s, coalesce(%(first_run_at)s::timestamptz, duly.now()),
+    %(advance_minutes)s, %(channel)s, %(catch_up)s, %(idempotency_key)s, %(digest)s
 )
 on conflict (user_id, idempotency_key) do nothing
 returning id;

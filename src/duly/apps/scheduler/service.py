@@ -50,12 +50,9 @@ DEFAULT_REVERSAL_SECONDS = 600.0
 
 
 async def create_schedule(
-    pool: Pool, user_id: int, new: NewSchedule, idempotency_key: str | None = None, *, starts_now: bool = False
+    pool: Pool, user_id: int, new: NewSchedule, idempotency_key: str | None = None
 ) -> Creation[Schedule]:
-    """Create a schedule; the same request under the same key creates one.
-
-    A request without a `first_run_at` starts now (`starts_now`), and is the same request whenever it is repeated.
-    """
+    """Create a schedule; the same request under the same key creates one."""
     if idempotency_key is not None:
         check_text("idempotency_key", idempotency_key, MAX_KEY_LENGTH)
 
@@ -70,12 +67,7 @@ async def create_schedule(
     async def find() -> tuple[int, bool] | None:
         assert idempotency_key is not None, "a request without a key has no conflict"
         row = await repository.find_by_idempotency_key(connection, user_id, idempotency_key)
-        if row is None:
-            return None
-        first_run_at = (
-            (await fetch_schedule(connection, user_id, row["id"])).first_run_at if starts_now else new.first_run_at
-        )
-        return row["id"], row["request_digest"] == replace(new, first_run_at=first_run_at).digest
+        return (row["id"], row["request_digest"] == new.digest) if row else None
 
     try:
         with translate_errors():

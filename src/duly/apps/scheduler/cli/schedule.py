@@ -5,6 +5,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
 
 import typer
 
@@ -13,7 +14,7 @@ from duly.apps.scheduler import service
 from duly.apps.scheduler.cli import schedule_runs
 from duly.apps.scheduler.cli.schedule_runs import Category, Merchant, Note, ScheduleId, to_document
 from duly.apps.scheduler.model import CatchUp, ExpenseTemplate, NewSchedule, Run, RunStatus, Schedule, ScheduleStatus
-from duly.apps.scheduler.planning import schedule_firings
+from duly.apps.scheduler.planning import RuleDescription, describe_rule
 from duly.apps.scheduler.rule import parse_rule
 from duly.apps.scheduler.seed import SAMPLE_UID, seed
 from duly.apps.scheduler.wallclock import parse_zone
@@ -22,6 +23,7 @@ from duly.cli.options import Cursor, Json, Limit, OnlyUser, new_group
 from duly.cli.output import creation_outcome, print_fields, print_page, print_table, single_line, to_json
 from duly.cli.owners import find_owner_id, get_user
 from duly.cli.times import parse_time
+from duly.db.clock import get_current_time
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument
 from duly.outcomes import Creation
@@ -75,22 +77,22 @@ def add_schedule(
     first_at = parse_time("--first-run-at", first_run_at)
     expense_fields = given_fields(amount=amount, currency=currency, category=category, merchant=merchant, note=note)
 
-    async def add(pool: Pool) -> Creation[Schedule]:
+    async def add(pool: Pool) -> tuple[Creation[Schedule], datetime]:
         owner = await get_user(pool, user)
         new = NewSchedule(
             name=name,
             rule=rule,
-            first_run_at=first_at or datetime.now(UTC),
+            first_run_at=first_at,
             description=description,
             advance_minutes=advance,
             channel=channel,
             catch_up=CatchUp(catch_up),
             expense=build_template(expense_fields, {"currency": owner.currency}),
         )
-        return await service.create_schedule(pool, owner.id, new, key, starts_now=first_at is None)
+        return await service.create_schedule(pool, owner.id, new, key), await get_current_time(pool)
 
-    creation = call_as_api(add)
-    print_schedule(creation.row, FIRINGS_AFTER_CHANGE, as_json, outcome=creation_outcome(creation))
+    creation, now = call_as_api(add)
+    print_schedule(creation.row, now, FIRINGS_AFTER_CHANGE, as_json, outcome=creation_outcome(creation))
 
 
 @app.command("edit")
@@ -130,15 +132,15 @@ def edit_schedule(
     if not changes and not expense_fields and not no_expense:
         raise InvalidArgument("nothing to change: give for example --name, --rule, --channel, --amount or --no-expense")
 
-    async def edit(pool: Pool) -> Schedule:
+    async def edit(pool: Pool) -> tuple[Schedule, datetime]:
         expense: ExpenseTemplate | Literal["none"] | None = "none" if no_expense else None
         if expense_fields:
             before = await service.get_schedule(pool, None, schedule)
             defaults = before.expense or {"currency": (await get_user(pool, before.uid)).currency}
             expense = build_template(expense_fields, defaults)
-        return await service.change_schedule(pool, None, schedule, changes, expense)
+        return await service.change_schedule(pool, None, schedule, changes, expense), await get_current_time(pool)
 
-    print_schedule(call_as_api(edit), FIRINGS_AFTER_CHANGE, as_json, outcome="changed")
+    print_schedule(*call_as_api(edit), FIRINGS_AFTER_CHANGE, as_json, outcome="changed")
 
 
 @app.command("list")
@@ -169,16 +171,16 @@ def show_schedule(schedule: ScheduleId, as_json: Json = False) -> None:
     Example: duly schedule show 7
     """
 
-    async def fetch(pool: Pool) -> tuple[Schedule, Sequence[Run]]:
+    async def fetch(pool: Pool) -> tuple[Schedule, Sequence[Run], datetime]:
         found = await service.get_schedule(pool, None, schedule)
         runs: list[Run] = []
         for status in (each for each in RunStatus if each.is_open):
             page = await service.list_runs(pool, None, schedule_id=schedule, status=status, limit=MAX_ROWS)
             runs += page.items
-        return found, sorted(runs, key=lambda run: (run.scheduled_at, run.id))
+        return found, sorted(runs, key=lambda run: (run.scheduled_at, run.id)), await get_current_time(pool)
 
-    found, runs = call_as_api(fetch)
-    print_schedule(found, FIRINGS_IN_DETAILS, as_json, open_runs=runs)
+    found, runs, now = call_as_api(fetch)
+    print_schedule(found, now, FIRINGS_IN_DETAILS, as_json, open_runs=runs)
 
 
 @app.command("next")
@@ -204,7 +206,7 @@ def show_next(
     period_unit = parsed.period_unit(start, user_zone)
     sentence = parsed.sentence(start, user_zone)
     firings = [
-        {"period": parsed.period_key(at, period_unit, user_zone), **format_firing(at, rule_zone.key)}
+        format_firing(parsed.period_key(at, period_unit, user_zone), at, rule_zone)
         for at in islice(parsed.firing_times(start, user_zone), count)
     ]
     if as_json:
@@ -221,7 +223,7 @@ def show_next(
         )
         return
     print(sentence)
-    print_firings(rule_zone.key, firings)
+    print_firings(rule_zone, firings)
 
 
 @app.command("pause")
@@ -305,6 +307,7 @@ def build_template(fields: Mapping[str, Any], defaults: Mapping[str, Any]) -> Ex
 
 def print_schedule(
     schedule: Schedule,
+    now: datetime,
     count: int,
     as_json: bool,
     *,
@@ -312,19 +315,23 @@ def print_schedule(
     open_runs: Sequence[Run] | None = None,
 ) -> None:
     """Print a schedule, its rule as a sentence, its next times, and its open runs if they are given."""
-    sentence, firings = describe_rule(schedule, count)
+    try:
+        rule = describe_rule(schedule, now, count)
+    except InvalidArgument as error:  # written by another program
+        rule = RuleDescription(f"invalid rule: {error}", ZoneInfo("UTC"), ())
+    firings = [format_firing(each.period_key, each.scheduled_at, rule.zone) for each in rule.next_firings]
     if as_json:
         first = {"outcome": outcome} if outcome else {}
         last = {"open_runs": [to_document(run) for run in open_runs]} if open_runs is not None else {}
-        print(to_json({**first, **asdict(schedule), "rule_in_words": sentence, "next": firings, **last}))
+        print(to_json({**first, **asdict(schedule), "rule_in_words": rule.sentence, "next": firings, **last}))
         return
     if outcome:
         print(f"{outcome:17} schedule {schedule.id}")
     print_fields(asdict(schedule))
-    print(f"{'in words':17} {single_line(sentence)}")
+    print(f"{'in words':17} {single_line(rule.sentence)}")
     print()
     if firings:
-        print_firings(schedule.zone, firings)
+        print_firings(rule.zone, firings)
     elif schedule.status is ScheduleStatus.ACTIVE:
         print("it fires no more")
     else:
@@ -335,26 +342,15 @@ def print_schedule(
         print_table(columns, [[getattr(run, column) for column in columns] for run in open_runs])
 
 
-def describe_rule(schedule: Schedule, count: int) -> tuple[str, list[dict[str, str]]]:
-    """Return the rule as a sentence and its next times; a rule written by other means may be invalid."""
-    try:
-        sentence = parse_rule(schedule.rule).sentence(schedule.first_run_at, parse_zone("zone", schedule.zone))
-        if schedule.status is not ScheduleStatus.ACTIVE:
-            return sentence, []
-        firings = schedule_firings(schedule, datetime.now(UTC))
-        return sentence, [format_firing(each.scheduled_at, schedule.zone) for each in islice(firings, count)]
-    except InvalidArgument as error:
-        return f"invalid rule: {error}", []
+def format_firing(period: str, at: datetime, zone: ZoneInfo) -> dict[str, str]:
+    """Return the period of a firing, and its time in a zone and in UTC."""
+    local = at.astimezone(zone).isoformat(timespec="minutes")
+    return {"period": period, "local": local, "utc": at.strftime("%Y-%m-%dT%H:%MZ")}
 
 
-def format_firing(at: datetime, zone: str) -> dict[str, str]:
-    """Format an instant in a zone and in UTC."""
-    local = at.astimezone(parse_zone("zone", zone))
-    return {"local": local.isoformat(timespec="minutes"), "utc": at.strftime("%Y-%m-%dT%H:%MZ")}
-
-
-def print_firings(zone: str, firings: Sequence[Mapping[str, str]]) -> None:
-    """Print times in a zone and in UTC, in one column if that is the same."""
-    headers = {"period": "period", "local": zone, "utc": "UTC"}
-    fields = [name for name in (firings[0] if firings else headers) if not (name == "local" and zone == "UTC")]
-    print_table([headers[name] for name in fields], [[firing[name] for name in fields] for firing in firings])
+def print_firings(zone: ZoneInfo, firings: Sequence[Mapping[str, str]]) -> None:
+    """Print periods, and times in a zone and in UTC, in one column if that is the same."""
+    headers = {"period": "period", "local": zone.key, "utc": "UTC"}
+    if zone.key == "UTC":
+        del headers["local"]
+    print_table(list(headers.values()), [[firing[name] for name in headers] for firing in firings])

@@ -4,7 +4,6 @@ Every constraint of the tables is repeated here, so that a client reads the rule
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -118,12 +117,12 @@ class ScheduleRequest(RequestModel):
     )
     expense: ExpenseTemplateRequest | None = Field(default=None, description="Without it no expense is booked.")
 
-    def to_schedule(self, at: datetime) -> NewSchedule:
-        """Convert to the schedule of the service; `at` is the default of `first_run_at`."""
+    def to_schedule(self) -> NewSchedule:
+        """Convert to the schedule of the service."""
         return NewSchedule(
             name=self.name,
             rule=self.rule,
-            first_run_at=self.first_run_at or at,
+            first_run_at=self.first_run_at,
             description=self.description,
             advance_minutes=self.advance_minutes,
             channel=self.channel,

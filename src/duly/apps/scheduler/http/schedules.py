@@ -1,9 +1,6 @@
 """The routes of schedules, which belong to the person of the API key; those of others are not found."""
 
-from datetime import datetime
-from itertools import islice
 from typing import Annotated
-from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Query, Response, status
 
@@ -26,8 +23,7 @@ from duly.apps.scheduler.http.responses import (
     ScheduleSummary,
 )
 from duly.apps.scheduler.model import Schedule, ScheduleStatus
-from duly.apps.scheduler.planning import parse_rule_cached, schedule_firings
-from duly.apps.scheduler.wallclock import parse_zone
+from duly.apps.scheduler.planning import describe_rule
 from duly.db.clock import get_current_time
 from duly.db.pool import Pool
 from duly.errors import IllegalTransition, InvalidArgument, KeyReused, LimitReached, RateLimited
@@ -59,11 +55,9 @@ async def create_schedule(
     body: ScheduleRequest, user_id: Writer, pool: PoolDep, response: Response, key: IdempotencyKey = None
 ) -> ScheduleResponse:
     """The same request under the same `Idempotency-Key` creates one; needs the scope `scheduler:write`."""
-    at = await get_current_time(pool)
-    starts_now = body.first_run_at is None
-    creation = await service.create_schedule(pool, user_id, body.to_schedule(at), key, starts_now=starts_now)
+    creation = await service.create_schedule(pool, user_id, body.to_schedule(), key)
     set_creation_headers(response, creation, f"/v1/schedules/{creation.row.id}")
-    return to_schedule_response(creation.row, at)
+    return await to_schedule_response(pool, creation.row)
 
 
 @schedules.get("", operation_id="list_schedules", summary="List schedules, the oldest first")
@@ -76,7 +70,7 @@ async def list_schedules(query: Annotated[ScheduleQuery, Query()], user_id: Read
 @schedules.get("/{schedule_id}", operation_id="get_schedule", summary="Show a schedule")
 async def get_schedule(schedule_id: ScheduleId, user_id: Reader, pool: PoolDep) -> ScheduleResponse:
     """With its rule in plain words and its next five firings; needs the scope `scheduler:read`."""
-    return to_schedule_response(await service.get_schedule(pool, user_id, schedule_id), await get_current_time(pool))
+    return await to_schedule_response(pool, await service.get_schedule(pool, user_id, schedule_id))
 
 
 @schedules.patch(
@@ -90,7 +84,7 @@ async def change_schedule(
 ) -> ScheduleResponse:
     """The given fields, unless archived; a rule applies from its next firing; needs the scope `scheduler:write`."""
     schedule = await service.change_schedule(pool, user_id, schedule_id, body.to_changes(), body.to_template())
-    return to_schedule_response(schedule, await get_current_time(pool))
+    return await to_schedule_response(pool, schedule)
 
 
 @schedules.post(
@@ -163,35 +157,21 @@ async def list_missed(
 
 async def change_status(pool: Pool, user_id: int, schedule_id: int, to: ScheduleStatus) -> ScheduleResponse:
     """Pause, resume or archive a schedule, and convert it."""
-    return to_schedule_response(
-        await service.set_schedule_status(pool, user_id, schedule_id, to), await get_current_time(pool)
-    )
+    return await to_schedule_response(pool, await service.set_schedule_status(pool, user_id, schedule_id, to))
 
 
-def to_schedule_response(schedule: Schedule, at: datetime) -> ScheduleResponse:
-    """Convert a schedule, with its rule in plain words and its next firings after a time."""
+async def to_schedule_response(pool: Pool, schedule: Schedule) -> ScheduleResponse:
+    """Convert a schedule, with its rule in plain words and its next firings."""
     fields = {name: getattr(schedule, name) for name in ScheduleSummary.model_fields}
     try:
-        rule, zone = parse_rule_cached(schedule.rule), parse_zone("user.zone", schedule.zone)
+        rule = describe_rule(schedule, await get_current_time(pool), NEXT_FIRINGS_COUNT)
     except InvalidArgument:  # written by another program; plan_error has the reason
         return ScheduleResponse.model_validate({**fields, "rule_in_words": None, "firings": []}, from_attributes=True)
-    more = {
-        "rule_in_words": rule.sentence(schedule.first_run_at, zone),
-        "firings": next_firings(schedule, at, rule.zone_for(zone)),
-    }
-    return ScheduleResponse.model_validate({**fields, **more}, from_attributes=True)
-
-
-def next_firings(schedule: Schedule, after: datetime, zone: ZoneInfo) -> list[FiringResponse]:
-    """Return the next firings of a schedule; only an active one has any."""
-    if schedule.status is not ScheduleStatus.ACTIVE:
-        return []
-    found = schedule_firings(schedule, after)
-    return [
+    firings = [
         FiringResponse(
-            period_key=firing.period_key,
-            scheduled_at=firing.scheduled_at,
-            local=firing.scheduled_at.astimezone(zone),
+            period_key=each.period_key, scheduled_at=each.scheduled_at, local=each.scheduled_at.astimezone(rule.zone)
         )
-        for firing in islice(found, NEXT_FIRINGS_COUNT)
+        for each in rule.next_firings
     ]
+    more = {"rule_in_words": rule.sentence, "firings": firings}
+    return ScheduleResponse.model_validate({**fields, **more}, from_attributes=True)
