@@ -832,13 +832,51 @@ begin
     where r.id = any (ids) and r.scheduled_at >= earliest;
     delete from scheduler.job_runs as r where r.id = any (ids) and r.scheduled_at >= earliest;
     update scheduler.job_plans as p
-    set planned_until = least(p.planned_until, earliest - interval '1 microsecond')
+    set planned_until = least(p.planned_until, earliest - interval '1 microsecond'),
+        next_at = least(p.next_at, earliest)
     where p.job_id = withdraw_runs.schedule_id;
 end
 $$;
 
 comment on function scheduler.withdraw_runs(bigint, text) is
     'Delete the pending runs of a schedule whose reminders are not due yet.';
+
+create or replace function scheduler.end_rule(
+    schedule_id bigint, rule text, first_run_at timestamptz, is_paused boolean
+) returns void
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    insert into scheduler.missed_ranges (job_id, from_at, until_at, rule, zone, first_run_at, reason)
+    select
+        plan.job_id, greatest(part.from_at, plan.from_at), least(part.until_at, duly.now()), end_rule.rule, plan.zone,
+        end_rule.first_run_at, part.reason
+    from (
+        select
+            p.job_id, u.zone,
+            coalesce(p.planned_until + interval '1 microsecond', end_rule.first_run_at) as from_at,
+            coalesce(p.paused_at, '-infinity') as paused_at,
+            case when end_rule.is_paused then 'infinity' else coalesce(p.resumed_at, '-infinity') end as resumed_at
+        from scheduler.job_plans as p
+        join scheduler.jobs as j on j.id = p.job_id
+        join "user".users as u on u.id = j.user_id
+        where p.job_id = end_rule.schedule_id and (p.next_at <= duly.now() or p.next_at is null)
+    ) as plan
+    cross join lateral (
+        values
+            ('-infinity', plan.paused_at, 'DUE_BEFORE_PAUSE'),
+            (plan.paused_at, plan.resumed_at, 'PAUSED'),
+            (plan.resumed_at, 'infinity', 'RULE_CHANGED')
+    ) as part (from_at, until_at, reason)
+    where greatest(part.from_at, plan.from_at) < least(part.until_at, duly.now());
+    update scheduler.job_plans as p
+    set planned_until = duly.now() - interval '1 microsecond', next_at = null
+    where p.job_id = end_rule.schedule_id;
+end
+$$;
+
+comment on function scheduler.end_rule(bigint, text, timestamptz, boolean) is
+    'A former rule fires no more: those of its firings that no worker has planned are recorded as missed ranges.';
 
 create or replace function scheduler.cancel_open_runs(schedule_id bigint, reason text, batch int) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -932,11 +970,14 @@ begin
         if scheduler.cancel_open_runs(new.id, 'ARCHIVED', 500) = 500 then
             update scheduler.job_plans as p set is_closing = true where p.job_id = new.id;
         end if;
-    elsif new.status = 'paused' and old.status = 'active' then
+        return null;
+    end if;
+    if new.status = 'paused' and old.status = 'active' then
         perform scheduler.withdraw_runs(new.id, 'PAUSED');
-    elsif (new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at) then
+    end if;
+    if (new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at) then
         perform scheduler.withdraw_runs(new.id, 'RULE_CHANGED');
-        update scheduler.job_plans as p set planned_until = duly.now() where p.job_id = new.id;
+        perform scheduler.end_rule(new.id, old.rule, old.first_run_at, new.status = 'paused');
     end if;
     if new.advance_minutes <> old.advance_minutes then
         update scheduler.job_runs as r
@@ -949,13 +990,12 @@ $$;
 
 comment on function scheduler.change_plan() is
     'Paused: runs whose reminder is not due yet are deleted. Resumed: planned on, missed firings are skipped. '
-    'Archived: open runs are cancelled. A changed rule holds from its next firing.';
+    'Archived: open runs are cancelled. A changed rule holds from its next firing. In any case, also when nothing is '
+    'different, an active schedule is planned again: so one that is stuck is tried again.';
 
-create or replace trigger jobs_change_plan after update on scheduler.jobs
-    for each row when (
-        (new.status, new.rule, new.first_run_at, new.advance_minutes)
-        is distinct from (old.status, old.rule, old.first_run_at, old.advance_minutes)
-    ) execute function scheduler.change_plan();
+create or replace trigger jobs_change_plan after update of status, rule, first_run_at, advance_minutes
+    on scheduler.jobs
+    for each row execute function scheduler.change_plan();
 
 create or replace function scheduler.follow_zone() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -1586,6 +1626,7 @@ from unnest(
 "function scheduler.ensure_partitions",
 "function scheduler.drop_month",
 "function scheduler.withdraw_runs",
+"function scheduler.end_rule",
 "function scheduler.cancel_open_runs",
 "function scheduler.cancel_archived_runs",
 "function scheduler.create_plan",
@@ -1642,13 +1683,14 @@ from unnest(
 "6e15878f8274321a53c3a9f13fdd0b9004a95f63578de5a05dc82b8a0d9389ca",
 "834d7921fe20553ec9e7f4528ebf62e6405a0228366d0a2b4ae1903bb3f0bcab",
 "f71e969a66a079fbf4a8c526ee977e0957c02ee2a897bd2780ec75b91407f656",
-"371d79bb6049a63edbb835d81350c33fef22cb89efa998215ac67a1125627ef9",
+"f5c1a2b8cffa58f51c25a74f34ccbf28aaf43875e88ab0886a3c6c166227fb22",
+"28076278f04d5fb56b40a9c1d94b387c7fb76ac7f886cce815beadc6d0e95757",
 "a5eb5fd918679a4d08ff66faf1b391a1d4aed214ac2a2137d72e487c9d3ce6a0",
 "841e396937102a32456dd5334f3b7ec848f28b0c1435b3db9bf4409f15f05b41",
 "8602b466f5de87a6c4f3450b927872709a23bd15d166a77add55e72532e5124b",
 "3f98ab123de2faba1db38d33f424d0a05044c999bcdf80a6a51a8c0ba10b190b",
-"2ada605a4005258fb1f40f21ce82ad5c66087a529244f64620cf7c8cc8d97094",
-"239847fa87fcf14ab15b203b8815a32734e5a8fb558056a9bc139b8ff6958f6b",
+"cbc7da1c3d614a96540eaab86f68a83c5f4198d0910675b19ee424ded85f77c0",
+"9d23bb5cf6a73711256690291cf3df38aba1d1f5f7208438e7cdd0640423283c",
 "7370c632c7aeac4b433c9bea71283ae53b0192b836d893ab4d416524f5fbf315",
 "b7bdd6262ca300d8f64b9dd05d938a53005aef27a04f70acb1f5480443dd9c53",
 "5e23739d0166849292cbaa1755f9b6c43139d51b57cb1c3cef6c0a60fe528f55",

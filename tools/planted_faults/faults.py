@@ -313,8 +313,8 @@ SCHEDULER = (
     Fault(
         "scheduler-advance-sign",
         "src/duly/apps/scheduler/planning.py",
-        "remind_at=None if reason else at - advance",
-        "remind_at=None if reason else at + advance",
+        "remind_at=at - advance",
+        "remind_at=at + advance",
         "A reminder that should come in advance comes afterwards.",
     ),
     Fault(

@@ -403,12 +403,49 @@ begin
     where r.id = any (ids) and r.scheduled_at >= earliest;
     delete from scheduler.job_runs as r where r.id = any (ids) and r.scheduled_at >= earliest;
     update scheduler.job_plans as p
-    set planned_until = least(p.planned_until, earliest - interval '1 microsecond')
+    set planned_until = least(p.planned_until, earliest - interval '1 microsecond'),
+        next_at = least(p.next_at, earliest)
     where p.job_id = withdraw_runs.schedule_id;
 end
 $$;
 comment on function scheduler.withdraw_runs(bigint, text) is
     'Delete the pending runs of a schedule whose reminders are not due yet.';
+
+create or replace function scheduler.end_rule(
+    schedule_id bigint, rule text, first_run_at timestamptz, is_paused boolean
+) returns void
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    insert into scheduler.missed_ranges (job_id, from_at, until_at, rule, zone, first_run_at, reason)
+    select
+        plan.job_id, greatest(part.from_at, plan.from_at), least(part.until_at, duly.now()), end_rule.rule, plan.zone,
+        end_rule.first_run_at, part.reason
+    from (
+        select
+            p.job_id, u.zone,
+            coalesce(p.planned_until + interval '1 microsecond', end_rule.first_run_at) as from_at,
+            coalesce(p.paused_at, '-infinity') as paused_at,
+            case when end_rule.is_paused then 'infinity' else coalesce(p.resumed_at, '-infinity') end as resumed_at
+        from scheduler.job_plans as p
+        join scheduler.jobs as j on j.id = p.job_id
+        join "user".users as u on u.id = j.user_id
+        where p.job_id = end_rule.schedule_id and (p.next_at <= duly.now() or p.next_at is null)
+    ) as plan
+    cross join lateral (
+        values
+            ('-infinity', plan.paused_at, 'DUE_BEFORE_PAUSE'),
+            (plan.paused_at, plan.resumed_at, 'PAUSED'),
+            (plan.resumed_at, 'infinity', 'RULE_CHANGED')
+    ) as part (from_at, until_at, reason)
+    where greatest(part.from_at, plan.from_at) < least(part.until_at, duly.now());
+    update scheduler.job_plans as p
+    set planned_until = duly.now() - interval '1 microsecond', next_at = null
+    where p.job_id = end_rule.schedule_id;
+end
+$$;
+comment on function scheduler.end_rule(bigint, text, timestamptz, boolean) is
+    'A former rule fires no more: those of its firings that no worker has planned are recorded as missed ranges.';
 
 create or replace function scheduler.cancel_open_runs(schedule_id bigint, reason text, batch int) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -498,11 +535,14 @@ begin
         if scheduler.cancel_open_runs(new.id, 'ARCHIVED', 500) = 500 then
             update scheduler.job_plans as p set is_closing = true where p.job_id = new.id;
         end if;
-    elsif new.status = 'paused' and old.status = 'active' then
+        return null;
+    end if;
+    if new.status = 'paused' and old.status = 'active' then
         perform scheduler.withdraw_runs(new.id, 'PAUSED');
-    elsif (new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at) then
+    end if;
+    if (new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at) then
         perform scheduler.withdraw_runs(new.id, 'RULE_CHANGED');
-        update scheduler.job_plans as p set planned_until = duly.now() where p.job_id = new.id;
+        perform scheduler.end_rule(new.id, old.rule, old.first_run_at, new.status = 'paused');
     end if;
     if new.advance_minutes <> old.advance_minutes then
         update scheduler.job_runs as r
@@ -514,12 +554,11 @@ end
 $$;
 comment on function scheduler.change_plan() is
     'Paused: runs whose reminder is not due yet are deleted. Resumed: planned on, missed firings are skipped. '
-    'Archived: open runs are cancelled. A changed rule holds from its next firing.';
-create or replace trigger jobs_change_plan after update on scheduler.jobs
-    for each row when (
-        (new.status, new.rule, new.first_run_at, new.advance_minutes)
-        is distinct from (old.status, old.rule, old.first_run_at, old.advance_minutes)
-    ) execute function scheduler.change_plan();
+    'Archived: open runs are cancelled. A changed rule holds from its next firing. In any case, also when nothing is '
+    'different, an active schedule is planned again: so one that is stuck is tried again.';
+create or replace trigger jobs_change_plan after update of status, rule, first_run_at, advance_minutes
+    on scheduler.jobs
+    for each row execute function scheduler.change_plan();
 
 create or replace function scheduler.follow_zone() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp

@@ -19,10 +19,11 @@ from duly.apps.scheduler.model import Schedule, ScheduleStatus
 from duly.apps.scheduler.reasons import ClosingReason
 from duly.apps.scheduler.rule import PeriodUnit, Rule, parse_rule
 from duly.apps.scheduler.wallclock import parse_zone
+from duly.errors import InvalidArgument
 
 HORIZON = timedelta(hours=1)
 RESERVED_RUNS = 100  # of the allowed pending runs: for runs created outside of the rule
-REPLAN_DELAY = timedelta(minutes=5)  # when the limit of pending runs is reached
+REPLAN_DELAY = timedelta(minutes=5)  # when a limit of runs is reached
 MICROSECOND = timedelta(microseconds=1)
 
 
@@ -106,15 +107,14 @@ def plan_runs(schedule: PlanningInput, horizon: timedelta = HORIZON, max_missed:
         if at > until or (is_future and (ahead == MAX_AHEAD_RUNS or len(firings) >= capacity)):
             next_at = at
             break
-        reason = find_missed_reason(schedule, at)
-        firings.append(replace(firing, remind_at=None if reason else at - advance, missed_reason=reason))
+        firings.append(replace(firing, remind_at=at - advance, missed_reason=find_missed_reason(schedule, at)))
         planned_until = at
         ahead += is_future
-    plan_at = (
-        max(next_at - advance - horizon, schedule.now + (REPLAN_DELAY if next_at <= until else timedelta()))
-        if next_at
-        else None
-    )
+    plan_at = None
+    if next_at and next_at > until:
+        plan_at = next_at - advance - horizon
+    elif next_at:  # at a limit: try again soon, and not later than the next firing, because due runs wait for that
+        plan_at = min(next_at, schedule.now + REPLAN_DELAY)
     return PlannedRuns(firings, planned_until, next_at, plan_at, missed)
 
 
@@ -214,7 +214,10 @@ def missed_firings(missed: MissedRange, after: datetime | None = None) -> Iterat
     """Yield the firings of a range, or those after an instant."""
     begin = max(missed.from_at - MICROSECOND, after or missed.from_at - MICROSECOND)
     found = rule_firings(missed.schedule_id, missed.rule, missed.zone, missed.not_before, begin)
-    return takewhile(lambda firing: firing.scheduled_at < missed.until_at, found)
+    try:
+        yield from takewhile(lambda firing: firing.scheduled_at < missed.until_at, found)
+    except InvalidArgument:
+        return  # another program wrote a rule that was never valid
 
 
 @lru_cache(maxsize=10_000)

@@ -49,10 +49,16 @@ where id = %(schedule_id)s and (%(user_id)s::bigint is null or user_id = %(user_
 returning id;
 
 -- name: set_schedule_status
--- Pause, resume or archive: the state machine rejects illegal transitions; a schedule in that state is not updated.
-update scheduler.jobs set status = %(to)s
-where id = %(schedule_id)s and (%(user_id)s::bigint is null or user_id = %(user_id)s) and status <> %(to)s
-returning id;
+-- Pause, resume or archive: the state machine rejects illegal transitions. A schedule in that state is not updated,
+-- unless it is stuck: to resume it is to plan it again.
+update scheduler.jobs as j set status = %(to)s
+where j.id = %(schedule_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s) and (
+    j.status <> %(to)s
+    or exists (
+        select from scheduler.job_plans as p where p.job_id = j.id and p.state = 'stuck' and j.status = 'active'
+    )
+)
+returning j.id;
 
 -- name: find_schedule
 -- One schedule of this user.
@@ -257,12 +263,13 @@ from unnest(
 ) as g (job_id, from_at, until_at, rule, zone, first_run_at, reason)
 order by g.job_id, g.from_at;
 
--- name: list_missed
+-- name: list_missed_ranges
 -- The missed ranges of this user's schedule that end after an instant, the earliest first.
 select m.job_id as schedule_id, m.from_at, m.until_at, m.rule, m.zone, m.first_run_at as not_before, m.reason
 from scheduler.missed_ranges as m
 join scheduler.jobs as j on j.id = m.job_id
-where m.job_id = %(schedule_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s) and m.until_at > %(after)s
+where m.job_id = %(schedule_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
+    and m.until_at > %(ended_by)s
 order by m.from_at
 limit %(limit)s;
 

@@ -97,7 +97,7 @@ async def change_schedule(
 async def set_schedule_status(
     connection: Connection, user_id: UserScope, schedule_id: int, to: ScheduleStatus
 ) -> int | None:
-    """Pause, resume or archive; None when the schedule has that status already, or does not exist."""
+    """Pause, resume or archive; None when nothing was to be changed, or the schedule does not exist."""
     return await find_value(connection, SQL.set_schedule_status, user_id=user_id, schedule_id=schedule_id, to=to)
 
 
@@ -288,12 +288,12 @@ async def add_missed(connection: Connection, missed: Sequence[MissedRange]) -> i
     )
 
 
-async def list_missed(
-    connection: Connection, user_id: UserScope, schedule_id: int, after: datetime, limit: int
+async def list_missed_ranges(
+    connection: Connection, user_id: UserScope, schedule_id: int, ended_by: datetime, limit: int
 ) -> Sequence[MissedRange]:
     """Return the missed ranges of this user's schedule that end after an instant, the earliest first."""
     rows = await get_rows(
-        connection, SQL.list_missed, user_id=user_id, schedule_id=schedule_id, after=after, limit=limit
+        connection, SQL.list_missed_ranges, user_id=user_id, schedule_id=schedule_id, ended_by=ended_by, limit=limit
     )
     return [replace(MissedRange(**row), reason=ClosingReason(row["reason"])) for row in rows]
 

@@ -103,7 +103,7 @@ async def change_schedule(
 
 
 async def set_schedule_status(pool: Pool, user_id: UserScope, schedule_id: int, to: ScheduleStatus) -> Schedule:
-    """Pause, resume or archive; a schedule that has that status already stays as it is.
+    """Pause, resume or archive; a schedule with that status stays as it is, but a stuck one is planned again.
 
     A trigger of the database (scheduler.change_plan) withdraws, cancels or plans its runs.
     """
@@ -185,16 +185,22 @@ async def list_missed(
     pool: Pool, user_id: UserScope, schedule_id: int, *, cursor: str | None = None, limit: int = 100
 ) -> Page[MissedPeriod]:
     """Return a page of the missed periods of a schedule that have no run, the earliest first."""
-    after = BEGINNING if cursor is None else decode_cursor(cursor, datetime.fromisoformat)[0]
+    after = ended_by = BEGINNING if cursor is None else decode_cursor(cursor, datetime.fromisoformat)[0]
+    wanted = checked_limit(limit) + 1
+    found: list[MissedPeriod] = []
     async with pool.transaction() as connection:
         await fetch_schedule(connection, user_id, schedule_id)
-        ranges = await repository.list_missed(connection, user_id, schedule_id, after, checked_limit(limit) + 1)
-    periods = (
-        MissedPeriod(schedule_id, firing.period_key, firing.scheduled_at, each.reason)
-        for each in ranges
-        for firing in missed_firings(each, after)
-    )
-    return build_page(list(islice(periods, limit + 1)), limit, lambda each: (each.scheduled_at,))
+        while len(found) < wanted and (
+            ranges := await repository.list_missed_ranges(connection, user_id, schedule_id, ended_by, wanted)
+        ):
+            periods = (
+                MissedPeriod(schedule_id, firing.period_key, firing.scheduled_at, each.reason)
+                for each in ranges
+                for firing in missed_firings(each, after)  # none, if the rule was changed again at once
+            )
+            found += islice(periods, wanted - len(found))
+            ended_by = ranges[-1].until_at
+    return build_page(found, limit, lambda each: (each.scheduled_at,))
 
 
 async def list_upcoming(pool: Pool, user_id: UserScope, *, limit: int = 100) -> Sequence[Upcoming]:

@@ -9,8 +9,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from duly.apps.scheduler import service
-from duly.apps.scheduler.model import NewSchedule, ScheduleStatus
+from duly.apps.scheduler.model import MissedPeriod, NewSchedule, Schedule, ScheduleStatus
 from duly.apps.scheduler.planning import PlanningInput, plan_runs
+from duly.apps.scheduler.reasons import ClosingReason
 from duly.apps.scheduler.work import ScheduleWork
 from duly.db.migrations import Names
 from duly.db.pool import connect
@@ -55,7 +56,7 @@ def test_a_plan_has_the_firings_within_the_horizon_and_the_time_of_the_next_plan
 def test_runs_missed_during_a_pause_send_no_reminder() -> None:
     schedule_input = make_input(HOURLY, now=datetime(2026, 11, 16, 12, 30, tzinfo=UTC))
     result = plan_runs(make_input(HOURLY, now=schedule_input.now, resumed_at=schedule_input.now))
-    assert [each.remind_at is None for each in result.firings] == [True, True, True, True, False]
+    assert [each.missed_reason for each in result.firings] == [ClosingReason.PAUSED] * 4 + [None]
 
 
 async def test_first_run_is_the_first_firing_at_or_after_first_run_at(schedules: ScheduleActions) -> None:
@@ -150,6 +151,19 @@ async def test_a_schedule_with_an_invalid_rule_is_stuck_with_the_error(schedules
     assert (await service.get_schedule(schedules.api, user, schedule.id)).plan_error is None
 
 
+async def test_a_stuck_schedule_is_planned_again_when_it_is_resumed(schedules: ScheduleActions) -> None:
+    schedules.set_clock(START)
+    schedule = await schedules.create(rule=DAILY)
+    schedules.admin.execute("update scheduler.job_plans set state = 'stuck', last_error = 'the worker died'")
+    schedules.set_clock("2026-11-16T10:05:00+00:00")
+    await schedules.plan()
+    assert schedules.run_times() == []
+    resumed = await service.set_schedule_status(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
+    assert resumed.plan_error is None
+    await schedules.run_cycle()
+    assert schedules.runs("status", "reason") == [("sent", None)]  # no pause: its missed period is caught up on
+
+
 # Changes of a schedule ------------------------------------------------------------------------------------------------
 
 
@@ -170,6 +184,81 @@ async def test_a_changed_rule_applies_from_its_next_firing(schedules: ScheduleAc
     schedules.set_clock("2026-11-17T10:30:01+00:00")
     await schedules.run_cycle()
     assert schedules.run_times() == ["2026-11-16 10:15", "2026-11-17 10:30"]  # one in every period
+
+
+async def list_missed(schedules: ScheduleActions, schedule: Schedule, limit: int = 100) -> list[tuple[str, str]]:
+    """Return every missed period without a run, with its reason."""
+    found: list[MissedPeriod] = []
+    cursor = None
+    while True:
+        page = await service.list_missed(schedules.api, None, schedule.id, cursor=cursor, limit=limit)
+        found += page.items
+        cursor = page.next
+        if cursor is None:
+            return [(each.scheduled_at.strftime("%H:%M"), each.reason) for each in found]
+
+
+async def test_periods_missed_before_the_rule_was_changed_are_recorded(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T09:30:00+00:00")
+    schedule = await schedules.create(rule=HOURLY)
+    await schedules.plan()
+    schedules.set_clock("2026-11-16T12:30:00+00:00")  # no worker plans
+    await service.change_schedule(schedules.api, None, schedule.id, {"rule": "cron: 20 * * * *"})
+    schedules.set_clock("2026-11-16T14:30:00+00:00")
+    await service.change_schedule(schedules.api, None, schedule.id, {"rule": "cron: 40 * * * *"})
+    schedules.set_clock("2026-11-16T15:30:00+00:00")
+    await schedules.run_cycle()
+    assert schedules.runs("to_char(scheduled_at, 'HH24:MI')", "status") == [
+        ("10:00", "skipped"),
+        ("14:40", "sent"),
+        ("15:40", "pending"),
+    ]
+    expected = [(at, "RULE_CHANGED") for at in ("11:00", "12:00", "13:20", "14:20")]
+    assert await list_missed(schedules, schedule) == expected
+    assert await list_missed(schedules, schedule, limit=1) == expected
+
+
+async def test_periods_missed_before_a_change_during_a_pause_have_the_reason_of_the_pause(
+    schedules: ScheduleActions,
+) -> None:
+    schedules.set_clock("2026-11-16T09:30:00+00:00")
+    schedule = await schedules.create(rule=HOURLY)  # never planned
+    schedules.set_clock("2026-11-16T11:30:00+00:00")
+    await service.set_schedule_status(schedules.api, None, schedule.id, ScheduleStatus.PAUSED)
+    schedules.set_clock("2026-11-16T12:30:00+00:00")
+    await service.change_schedule(schedules.api, None, schedule.id, {"rule": "cron: 20 * * * *"})
+    schedules.set_clock("2026-11-16T13:30:00+00:00")
+    await service.set_schedule_status(schedules.api, None, schedule.id, ScheduleStatus.ACTIVE)
+    await schedules.plan()
+    assert await list_missed(schedules, schedule) == [
+        ("10:00", "DUE_BEFORE_PAUSE"),
+        ("11:00", "DUE_BEFORE_PAUSE"),
+        ("12:00", "PAUSED"),
+    ]
+    assert schedules.runs("to_char(scheduled_at, 'HH24:MI')", "reason") == [("13:20", "PAUSED"), ("14:20", None)]
+
+
+async def test_one_statement_may_pause_a_schedule_and_change_its_rule(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T09:30:00+00:00")
+    schedule = await schedules.create(rule=HOURLY)
+    await schedules.plan()
+    schedules.set_clock("2026-11-16T11:30:00+00:00")
+    schedules.admin.execute("update scheduler.jobs set status = 'paused', rule = 'cron: 20 * * * *'")
+    schedules.admin.execute("update scheduler.jobs set status = 'active'")
+    await schedules.run_cycle()
+    assert await list_missed(schedules, schedule) == [("11:00", "DUE_BEFORE_PAUSE")]
+    assert schedules.runs("to_char(scheduled_at, 'HH24:MI')", "status") == [("10:00", "sent"), ("12:20", "pending")]
+
+
+async def test_a_change_of_the_rule_by_a_planned_schedule_records_no_missed_range(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T10:30:00+00:00")
+    schedule = await schedules.create(rule=DAILY)
+    await schedules.plan()
+    await service.change_schedule(schedules.api, None, schedule.id, {"rule": "cron: 0 11 * * *"})
+    await schedules.plan()
+    await service.set_schedule_status(schedules.api, None, schedule.id, ScheduleStatus.PAUSED)
+    await service.change_schedule(schedules.api, None, schedule.id, {"rule": DAILY})
+    assert schedules.rows("select from_at, until_at from scheduler.missed_ranges") == []
 
 
 async def test_a_changed_advance_moves_reminders_that_are_not_sent(schedules: ScheduleActions) -> None:

@@ -174,6 +174,16 @@ async def test_a_schedule_at_its_limit_is_planned_later_and_not_stuck(schedules:
     ]
 
 
+async def test_due_runs_of_a_schedule_at_its_limit_are_reminded_of_at_once(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T09:00:30+00:00")
+    schedule = await schedules.create(rule=EVERY_MINUTE, catch_up=CatchUp.ALL)
+    schedules.admin.execute(MANY_RUNS, [schedule.id, 1, MAX_PENDING_RUNS - 50])
+    await schedules.plan()
+    schedules.advance_clock(minutes=2)  # the next firing is due, and has no run
+    await schedules.plan()
+    assert await schedules.remind() == 2
+
+
 async def test_the_database_refuses_more_open_runs_of_a_schedule_than_the_limit(schedules: ScheduleActions) -> None:
     schedule = await schedules.create()
     schedules.admin.execute(MANY_RUNS, [schedule.id, 1, MAX_PENDING_RUNS])
