@@ -401,15 +401,15 @@ async def test_repeated_request_creates_one_schedule(schedules: ScheduleActions)
 async def test_repeated_request_without_a_first_run_at_is_the_same_after_an_edit(schedules: ScheduleActions) -> None:
     user = schedules.add_user()
     options = NewSchedule(name="Rent", rule=MONTHLY)
-    first = await service.add_schedule(schedules.api, user, options, "key")
+    first = await service.create_schedule(schedules.api, user, options, "key")
     schedules.advance_clock(minutes=1)
     changes = {"first_run_at": schedules.now()}
     changed = await service.change_schedule(schedules.api, user, first.row.id, changes)
-    again = await service.add_schedule(schedules.api, user, options, "key")
+    again = await service.create_schedule(schedules.api, user, options, "key")
     assert again == Existing(changed)
     other = NewSchedule(name="Rent", rule=MONTHLY, first_run_at=schedules.now())
     with pytest.raises(KeyReused):
-        await service.add_schedule(schedules.api, user, other, "key")
+        await service.create_schedule(schedules.api, user, other, "key")
 
 
 async def test_another_users_schedule_is_not_found(schedules: ScheduleActions) -> None:
