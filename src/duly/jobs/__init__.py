@@ -40,12 +40,10 @@ from duly.jobs.model import (
     JobStatus,
     TypeInQueue,
 )
-from duly.jobs.states import JOB, JOB_EVENT, JOB_MACHINE
+from duly.jobs.states import JOB
 
 __all__ = [
     "JOB",
-    "JOB_EVENT",
-    "JOB_MACHINE",
     "DeadLetterFilter",
     "Floor",
     "Job",

@@ -14,6 +14,6 @@ is committed. Every transport gets the message id at every attempt, to deduplica
 is marked `uncertain`, never `sent`.
 """
 
-from duly.outbox.states import OUTBOX, OUTBOX_MACHINE
+from duly.outbox.states import OUTBOX
 
-__all__ = ["OUTBOX", "OUTBOX_MACHINE"]
+__all__ = ["OUTBOX"]

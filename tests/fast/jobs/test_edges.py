@@ -13,11 +13,11 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
-from duly.jobs import JOB_MACHINE
 from duly.jobs.model import TERMINAL, JobStatus
-from duly.lease.state_machine import ILLEGAL_TRANSITION
 from tests.fast.jobs.test_machine import BESIDE, PATHS_TO_STATUS
 from tests.support.jobs.actions import ORG, Admin, JobActions
+from tools.state_machines.jobs import JOB_MACHINE
+from tools.state_machines.model import ILLEGAL_TRANSITION
 
 STATES = tuple(status.value for status in JobStatus)
 

@@ -6,12 +6,12 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from duly.jobs import JOB_MACHINE
 from duly.jobs.model import TERMINAL, JobStatus
-from duly.lease.state_machine import ILLEGAL_TRANSITION
 from duly.verify import compare
 from duly.verify.contract import contract_lines
 from tests.support.jobs.actions import ORG, Admin, JobActions
+from tools.state_machines.jobs import JOB_MACHINE
+from tools.state_machines.model import ILLEGAL_TRANSITION
 
 UNHELD = "lease_owner = null, lease_expires_at = null"
 BESIDE = {

@@ -15,13 +15,14 @@ from duly.backoff import Backoff
 from duly.bounds import MAX_SNOOZES
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
-from duly.jobs import JOB_MACHINE, repository
+from duly.jobs import repository
 from duly.jobs.model import TERMINAL, DeadLetterFilter, JobStatus
 from duly.lease.operations import Lease, renew_leases
 from duly.lease.work import Tuning
 from duly.testing import TestDatabases
 from duly.verify import check
 from tests.support.jobs.actions import LEASE, ORG, Admin, JobActions
+from tools.state_machines.jobs import JOB_MACHINE
 
 DAY = 86_400.0
 ADDED_COLUMNS = {

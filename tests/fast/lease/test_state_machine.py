@@ -8,9 +8,9 @@ import pytest
 from psycopg import sql
 
 from duly.lease.operations import renew_leases
-from duly.lease.state_machine import StateMachine
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import SHAPES, Shape, insert_rows
+from tools.state_machines.model import StateMachine
 
 Admin = psycopg.Connection[Any]
 Step = tuple[str | None, str]

@@ -8,19 +8,18 @@ from typing import Any
 import psycopg
 import pytest
 
-from duly.apps.ingest.states import CAPTURE_MACHINE
-from duly.apps.posts.states import POST_MACHINE
-from duly.apps.scheduler.states import RUN_MACHINE, SCHEDULE_MACHINE
 from duly.db.migrate import branch_revisions
 from duly.db.migrations import Names
-from duly.jobs.states import JOB_MACHINE
-from duly.lease.state_machine import StateMachine
-from duly.outbox import OUTBOX_MACHINE
-from duly.outbox.states import NOTIFICATION_MACHINE
 from duly.verify.contract import CONTRACTS, contract_lines
 from duly.verify.document import build_document, parse_line
 from duly.verify.machines import CONTRACT_MACHINES
 from tests.support.processes import PYTHON, plain_environment
+from tools.state_machines.ingest import CAPTURE_MACHINE
+from tools.state_machines.jobs import JOB_MACHINE
+from tools.state_machines.model import StateMachine
+from tools.state_machines.outbox import NOTIFICATION_MACHINE, OUTBOX_MACHINE
+from tools.state_machines.posts import POST_MACHINE
+from tools.state_machines.scheduler import RUN_MACHINE, SCHEDULE_MACHINE
 
 Admin = psycopg.Connection[Any]
 MACHINES = (

@@ -12,11 +12,11 @@ from duly.apps.ingest.hashes import VERSIONS_HAVE_THEIR_HASH
 from duly.db.migrations import Names
 from duly.errors import InvalidArgument, Misconfigured
 from duly.launcher import ROOT
-from duly.outbox import OUTBOX_MACHINE
 from duly.verify import INVARIANTS, Invariant, check, compare, select_invariants
 from duly.verify.contract import CONTRACTS, contract_lines
 from tests.support.invariants import find_contract_differences
 from tests.support.planted_violations import FINISHED_SESSION, PLANTED_VIOLATIONS, violated_invariant
+from tools.state_machines.outbox import OUTBOX_MACHINE
 
 pytestmark = pytest.mark.breaks_invariants  # violations are planted
 

@@ -5,9 +5,9 @@ import itertools
 import psycopg
 import pytest
 
-from duly.lease.state_machine import ILLEGAL_TRANSITION
 from tests.fast.lease.test_state_machine import Admin, bring_to_state, move, statement
 from tests.support.conformance.tables import Shape
+from tools.state_machines.model import ILLEGAL_TRANSITION
 
 
 def test_every_transition_is_allowed_or_refused_as_declared(shape: Shape, admin: Admin) -> None:

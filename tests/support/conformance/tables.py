@@ -6,19 +6,23 @@ from typing import Any, LiteralString
 
 from psycopg import sql
 
-from duly.apps.ingest.states import CAPTURE_MACHINE, capture_lease_table
-from duly.apps.posts.states import POST, POST_MACHINE
+from duly.apps.ingest.states import capture_lease_table
+from duly.apps.posts.states import POST
 from duly.apps.scheduler.states import PLAN
 from duly.db.queries import load_queries
 from duly.db.rows import Connection
-from duly.jobs import JOB, JOB_MACHINE, repository
+from duly.jobs import JOB, repository
 from duly.jobs.model import TypeInQueue
 from duly.lease.operations import Lease, LeaseTable, claim_rows, release_rows, settle_rows, sweep_rows
-from duly.lease.state_machine import StateMachine
-from duly.outbox import OUTBOX, OUTBOX_MACHINE
+from duly.outbox import OUTBOX
 from duly.outbox.repository import claim_messages, sweep_messages
-from duly.outbox.states import NOTIFICATION_MACHINE, MessageTable, notification_table
-from tools.render_guards import render_state_machine
+from duly.outbox.states import MessageTable, notification_table
+from tools.state_machines.ingest import CAPTURE_MACHINE
+from tools.state_machines.jobs import JOB_MACHINE
+from tools.state_machines.model import StateMachine
+from tools.state_machines.outbox import NOTIFICATION_MACHINE, OUTBOX_MACHINE
+from tools.state_machines.posts import POST_MACHINE
+from tools.state_machines.render import render_state_machine
 
 MANY_STARTS = 1000
 LEASE = 60.0

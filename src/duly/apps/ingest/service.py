@@ -16,7 +16,6 @@ from duly.apps.ingest.day_history import DayHistory
 from duly.apps.ingest.image_intake import ImageIntake
 from duly.apps.ingest.model import MAX_IMAGES, CaptureImage, CaptureSession
 from duly.apps.ingest.repository import END, SessionTables
-from duly.apps.ingest.states import CAPTURE_MACHINE
 from duly.canonical_json import checked_json
 from duly.db.id_prefix import IdPrefix, resolve_single_match
 from duly.db.pool import Pool
@@ -122,9 +121,7 @@ class SessionService:
         """Return a page of a session's timeline, in order."""
         async with self.pool.transaction() as connection:
             await self._find_session(connection, user_id, session_id)
-            return await timeline.list_transitions(
-                connection, CAPTURE_MACHINE.name, session_id, cursor=cursor, limit=limit
-            )
+            return await timeline.list_transitions(connection, "capture", session_id, cursor=cursor, limit=limit)
 
     async def _find_session(self, connection: Connection, user_id: int | None, session_id: UUID) -> CaptureSession:
         """Return a session; raises NotFound when there is none."""

@@ -10,7 +10,7 @@ from psycopg.errors import ForeignKeyViolation, UniqueViolation
 
 from duly.apps.posts import repository
 from duly.apps.posts.model import Intent, Post, permanent_name, validate_caption
-from duly.apps.posts.states import POST, POST_MACHINE
+from duly.apps.posts.states import POST
 from duly.db.error_table import translate_errors
 from duly.db.id_prefix import IdPrefix, resolve_single_match
 from duly.db.pool import Pool
@@ -165,7 +165,7 @@ async def list_transitions(
     """Return a page of a post's transitions, in order."""
     async with pool.transaction() as connection:
         await fetch_post(connection, post_id, viewer)
-        return await timeline.list_transitions(connection, POST_MACHINE.name, post_id, cursor=cursor, limit=limit)
+        return await timeline.list_transitions(connection, "post", post_id, cursor=cursor, limit=limit)
 
 
 # Helpers --------------------------------------------------------------------------------------------------------------

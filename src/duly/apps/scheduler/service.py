@@ -32,7 +32,6 @@ from duly.apps.scheduler.model import (
 from duly.apps.scheduler.planning import missed_firings
 from duly.apps.scheduler.reasons import describe_reason
 from duly.apps.scheduler.repository import UserScope
-from duly.apps.scheduler.states import RUN_MACHINE
 from duly.db.error_table import translate_errors
 from duly.db.idempotency import create_once
 from duly.db.pool import Pool
@@ -221,7 +220,7 @@ async def list_transitions(
     """Return a page of a run's transitions, in order."""
     async with pool.transaction() as connection:
         await fetch_run(connection, user_id, run_id)
-        return await timeline.list_transitions(connection, RUN_MACHINE.name, run_id, cursor=cursor, limit=limit)
+        return await timeline.list_transitions(connection, "run", run_id, cursor=cursor, limit=limit)
 
 
 # Answers and expenses -------------------------------------------------------------------------------------------------

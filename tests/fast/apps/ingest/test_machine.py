@@ -6,12 +6,12 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from duly.apps.ingest.states import CAPTURE_MACHINE
-from duly.lease.state_machine import ILLEGAL_TRANSITION
-from duly.outbox.states import NOTIFICATION_MACHINE
 from duly.verify import compare
 from duly.verify.contract import contract_lines
 from tests.support.ingest.actions import LEASE, Admin, CaptureActions
+from tools.state_machines.ingest import CAPTURE_MACHINE
+from tools.state_machines.model import ILLEGAL_TRANSITION
+from tools.state_machines.outbox import NOTIFICATION_MACHINE
 
 STATES = ("pending", "processing", "done", "failed")
 UNHELD = "locked_at = null, locked_by = null, lease_seconds = null"

@@ -12,10 +12,10 @@ from psycopg.conninfo import make_conninfo
 from duly.apps.ingest.repository import SessionTables
 from duly.db.migrations import Names
 from duly.db.pool import connect
-from duly.lease.state_machine import ILLEGAL_TRANSITION
 from tests.support.ingest.actions import ANNA, SCHEMA, CaptureActions
 from tests.support.ingest.strategies import payload
 from tests.support.locks import wait_until_blocked
+from tools.state_machines.model import ILLEGAL_TRANSITION
 
 DAY = "2026-02-10"
 A = payload({"start": "10:00", "end": "14:00", "title": "Anna Svensson • Städning"})

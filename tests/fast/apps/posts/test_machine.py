@@ -9,12 +9,12 @@ from psycopg import errors
 from psycopg.conninfo import make_conninfo
 
 from duly.apps.posts.model import PostStatus
-from duly.apps.posts.states import POST_MACHINE
 from duly.db.migrations import Names
-from duly.lease.state_machine import ILLEGAL_TRANSITION
 from duly.verify import compare
 from duly.verify.contract import contract_lines
 from tests.support.posts.actions import HOURS, Admin, PostActions
+from tools.state_machines.model import ILLEGAL_TRANSITION
+from tools.state_machines.posts import POST_MACHINE
 
 UNHELD = "lease_owner = null, lease_expires_at = null"
 BESIDE = {

@@ -7,11 +7,11 @@ import pytest
 from psycopg import errors
 
 from duly.apps.scheduler.model import Action, RunStatus
-from duly.apps.scheduler.states import RUN_MACHINE
 from duly.errors import InvalidArgument, KeyReused
-from duly.lease.state_machine import ILLEGAL_TRANSITION
 from duly.outcomes import Created, Existing
 from tests.support.scheduler.actions import MONTHLY, ScheduleActions
+from tools.state_machines.model import ILLEGAL_TRANSITION
+from tools.state_machines.scheduler import RUN_MACHINE
 
 PATHS_TO_STATUS: dict[str, list[str]] = {
     "pending": [],

@@ -1,5 +1,5 @@
 -- A state machine in the database: a guard before every row, an insert into the log after every statement.
--- `render_guards.py` fills in the names and transitions of each table.
+-- `render.py` fills in the names and transitions of each table.
 
 -- name: guard
 -- Refuses every transition that is not listed; an insert is one too. The guard alone writes revision and previous

@@ -1,6 +1,6 @@
-"""Render the state machines of a package into its `guards.sql`, from the templates of `tools/guards.sql`.
+"""Render state machines into the `guards.sql` of their packages, by the templates in this directory.
 
-`DULY_UPDATE_GOLDEN=1 ./duly test tests/fast/lease/test_guards.py` writes the files.
+`python -m tools.generate` writes the files.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import LiteralString, cast
 from psycopg import sql
 
 from duly.db.queries import parse_queries
-from duly.lease.state_machine import StateMachine
+from tools.state_machines.model import StateMachine
 
 WIDTH = 120  # of a line
 # A line may break before a condition and after a comma, but not in a literal or between two bounds.

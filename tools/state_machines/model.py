@@ -1,7 +1,7 @@
 """State machines as data, enforced and logged by triggers of the database.
 
-A `StateMachine` is rendered by `tools/render_guards.py` into the `guards.sql` of its package: a trigger that refuses
-every transition it does not list, and triggers that log every transition, whichever program makes it.
+A `StateMachine` is rendered into the `guards.sql` of its package: a trigger that refuses every transition it does not
+list, and triggers that log every transition, whichever program makes it.
 """
 
 from collections.abc import Mapping
