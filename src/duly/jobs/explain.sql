@@ -6,8 +6,8 @@
 --
 -- A worker is alive when it was seen recently and is neither stopping nor stopped. It registers each type that it
 -- handles as a work type, ledger:<queue>/<type>; names may contain slashes, so `handled_type` has all possible splits.
--- Several processes may have one worker id: `handler` adds them up. `waiting_line` counts due jobs that go first, in the
--- order of ledger.claim: keep the two alike. `would_be_claimed` asks the claim itself, for roles that may claim.
+-- Several processes may have one worker id: `handler` adds them up. `waiting_line` counts due jobs that go first, in
+-- the order of ledger.claim: keep the two alike. `would_be_claimed` asks the claim itself, for roles that may claim.
 with job as materialized (
     select *
     from ledger.job
