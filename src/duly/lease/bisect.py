@@ -24,7 +24,7 @@ QUERY_CANCELED, TRANSACTION_TIMEOUT, LOCK_NOT_AVAILABLE = "57014", "25P04", "55P
 Item = TypeVar("Item")
 
 
-def is_server_error(error: BaseException) -> bool:
+def affects_every_row(error: BaseException) -> bool:
     """Return whether any other row would have met the same: no connection, resources, permission or schema."""
     if isinstance(error, psycopg.Error):
         state = error.sqlstate
@@ -71,7 +71,7 @@ async def bisect(
             error, refusal = refusal, None
         except Exception as failure:
             error = failure
-        if is_server_error(error):
+        if affects_every_row(error):
             raise error
         if end - start == 1:
             bad[start] = error

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from duly.crashpoint import crashpoint
 from duly.db.pool import Pool
-from duly.lease.bisect import bisect, is_lock_or_timeout_error, is_server_error
+from duly.lease.bisect import affects_every_row, bisect, is_lock_or_timeout_error
 from duly.lease.operations import Lease
 from duly.lease.work import Work
 from duly.logging import get_log
@@ -19,6 +19,13 @@ from duly.worker.settler import Settler
 REFUSED_SECONDS = 60.0  # for how long a row that could not be claimed is skipped
 
 log = get_log("duly.worker")
+
+
+class Failing(NamedTuple):
+    """Since when claims have failed, by our monotonic clock, and the last error."""
+
+    since: float
+    error: BaseException
 
 
 class Claimer:
@@ -38,17 +45,21 @@ class Claimer:
         self.polling = held.polling
         self.refused_until: dict[Any, float] = {}  # rows that could not be claimed, by key: until when they are skipped
         self.is_stopping = False
+        self.failing: Failing | None = None  # None once a claim has succeeded
 
     def can_claim(self) -> bool:
-        """Are we not stopping, and does the handlers' loop respond? Otherwise claimed rows would not begin."""
+        """Return whether claimed rows would begin: we are not stopping, and the handlers' loop responds."""
         return not self.is_stopping and self.handlers.is_responsive()
 
-    def count_wanted(self) -> int:
-        """Count the due rows to claim now: as many as slots are free, or none while another loop claims."""
+    def take_claim_turn(self) -> int:
+        """Take the request to claim, and return how many due rows fit into free slots; 0 when there is no request.
+
+        After that neither loop claims until a poll, a notification or a full claim requests it again.
+        """
         wanted = min(self.held.slots.free, self.work.tuning.batch)
-        if wanted <= 0 or not self.polling.may_be_more or not self.can_claim():
+        if wanted <= 0 or not self.polling.is_claim_requested or not self.can_claim():
             return 0
-        self.polling.may_be_more = False  # one loop claims at a time, until a claim was filled
+        self.polling.is_claim_requested = False
         return wanted
 
     async def claim_up_to(self, wanted: int, *, expired: bool = False) -> int:
@@ -57,17 +68,18 @@ class Claimer:
         refusal: Exception | None = None
         with self.reserving(wanted) as leases:
             began = time.monotonic()
-            if not self.refused_keys():
+            self.forget_old_refusals()
+            if not self.refused_until:
                 try:
                     async with self.pool.transaction() as connection:
                         claimed = await claim(connection, self.worker_id, wanted)
                     leases += claimed
                 except Exception as error:
-                    if is_server_error(error) or is_lock_or_timeout_error(error):
+                    if affects_every_row(error) or is_lock_or_timeout_error(error):
                         raise
                     refusal = error
             if refusal or self.refused_until:
-                leases += await self.claim_around_refusals(wanted, refusal, expired=expired)
+                leases += await self.claim_around_refused(wanted, refusal, expired=expired)
             if leases:
                 crashpoint("after_claim_commit")
             self.metrics.claimed(self.work.name, len(leases), time.monotonic() - began)
@@ -77,6 +89,7 @@ class Claimer:
         if len(leases) == wanted and not expired:
             self.polling.request_claim()
         self.contact.note_answer()
+        self.failing = None
         return len(leases)
 
     @contextmanager
@@ -87,20 +100,20 @@ class Claimer:
         self.held.idle.clear()
         try:
             yield leases
-        except BaseException:
-            self.polling.may_be_more = True
-            leases.clear()  # if it was committed after all, its owner is unknown: the leases expire
+        except BaseException as error:
+            self.polling.is_claim_requested = True
+            self.failing = Failing(self.failing.since if self.failing else time.monotonic(), error)
+            leases.clear()  # if the claim was committed and only its answer lost, we do not know the rows: they expire
             raise
         finally:
             self.held.slots.end_claim(wanted, len(leases))
             self.start(leases)
 
-    def refused_keys(self) -> list[Any]:
-        """Return the keys of rows that could not be claimed and are still skipped."""
+    def forget_old_refusals(self) -> None:
+        """Skip rows that could not be claimed no longer than REFUSED_SECONDS."""
         self.refused_until = {key: end for key, end in self.refused_until.items() if end > time.monotonic()}
-        return list(self.refused_until)
 
-    async def claim_around_refusals(self, wanted: int, refusal: Exception | None, *, expired: bool) -> list[Lease]:
+    async def claim_around_refused(self, wanted: int, refusal: Exception | None, *, expired: bool) -> list[Lease]:
         """Claim rows by their keys; one that cannot be claimed does not delay the others and is skipped for a while."""
         find = self.work.find_expired if expired else self.work.find_due
         claim = self.work.claim_expired if expired else self.work.claim
@@ -112,21 +125,28 @@ class Claimer:
             leases.extend(claimed)
 
         async with self.pool.transaction() as connection:
-            keys = await find(connection, wanted, self.refused_keys())
+            keys = await find(connection, wanted, tuple(self.refused_until))
         if refusal and not keys:
             raise refusal
         if not keys:
-            await claim_piece(keys)  # a package may make rows due as it claims
-        for index, error in (await bisect(keys, claim_piece)).items():
+            await claim_piece(keys)  # without keys: some work types create due rows in their claim statement
+        try:
+            refused = await bisect(keys, claim_piece)
+        except Exception as error:
+            if not leases:
+                raise
+            self.contact.note_failure(error)  # and run the rows that were claimed before it
+            return leases
+        for index, error in refused.items():
             self.skip_refused(keys[index], error)
         return leases
 
     def skip_refused(self, key: Any, error: Exception) -> None:
-        """Retry a row that could not be claimed at the next poll if it was locked, else much later."""
+        """Try a row that could not be claimed again soon if it was locked, else after REFUSED_SECONDS."""
         about = {"work_type": self.work.name, "row_id": str(key)}
         if is_lock_or_timeout_error(error):
             log.info("claim.row_locked", **about, why=str(error))
-            self.polling.may_be_more = True
+            self.polling.is_claim_requested = True
         else:
             log.error("claim.refused", **about, retry_seconds=REFUSED_SECONDS, exc_info=error)
             self.refused_until[key] = time.monotonic() + REFUSED_SECONDS

@@ -27,15 +27,16 @@ from duly.logging import get_log
 from duly.worker.handlers import Handlers
 from duly.worker.listener import listen
 from duly.worker.metrics import Metrics
-from duly.worker.outage import Outage
+from duly.worker.outage import Outage, format_reason
 from duly.worker.registry import WorkerIdentity, note_seen, note_stopped, note_stopping, register
 from duly.worker.work_loops import WorkLoops
 
 SEEN_SECONDS = 10.0
 TICK_SECONDS = 0.5
 PROBE_SECONDS = 1.0
-STUCK_SECONDS = 10.0  # a control loop that did not tick for so long is not alive
-WEDGED_SECONDS = 60.0  # nor is a handlers' loop that did not respond for so long
+CONTROL_LOOP_DEAD_SECONDS = 10.0  # /healthz fails when the control loop has not ticked for so long
+HANDLER_LOOP_DEAD_SECONDS = 60.0  # or when the handlers' loop has not responded for so long
+UNREADY_SECONDS = 10.0  # /readyz fails when claims have failed, or no statement was answered, for so long
 MAX_LISTED_ROWS = 20  # in the log, when the worker stops
 SHUTDOWN_STEP_SECONDS = 2.0  # limit for each of the last steps, whatever state the database is in
 
@@ -57,10 +58,10 @@ class Control:
         stop_seconds: float,
         handlers: Handlers,
         metrics: Metrics,
-        on_hard_exit: Callable[[int], None] = lambda _status: None,
+        arm_hard_exit: Callable[[BaseException | None], None] = lambda _failure: None,
     ) -> None:
         self.works = works
-        self.on_hard_exit = on_hard_exit  # called, perhaps twice, with the status of a process that must end soon
+        self.arm_hard_exit = arm_hard_exit  # the process must end soon, after this failure or as requested
         self.is_registered = False
         self.dsn = dsn
         self.direct_dsn = direct_dsn
@@ -96,13 +97,17 @@ class Control:
         if self.stop_requests > 1:
             self.stop_now.set()
 
-    def is_alive(self) -> bool:
-        """Return whether both loops respond, ours and the handlers'; a handler may block the latter for a minute."""
-        return time.monotonic() - self.ticked_at < STUCK_SECONDS and self.handlers.is_responsive(WEDGED_SECONDS)
-
     def is_ready(self) -> bool:
         """Return whether work can be done: the database answers, handlers begin, and rows are claimed."""
         return self.not_ready_reason() is None
+
+    def not_alive_reason(self) -> str | None:
+        """Explain which event loop does not respond, so that only a restart helps; None when both do."""
+        if time.monotonic() - self.ticked_at >= CONTROL_LOOP_DEAD_SECONDS:
+            return "the control loop does not respond; restart the worker"
+        if not self.handlers.is_responsive(HANDLER_LOOP_DEAD_SECONDS):
+            return "an `async def` handler has blocked the event loop for too long; restart the worker"
+        return None
 
     def not_ready_reason(self) -> str | None:
         """Explain why no work can be done now; None when it can."""
@@ -110,17 +115,20 @@ class Control:
             return "the worker is stopping"
         if not (self.is_registered and self.work_loops):
             return "the worker is starting"
-        if not self.is_alive():
-            return "the worker is stuck: an event loop does not respond; restart it"
+        if reason := self.not_alive_reason():
+            return reason
         if not self.handlers.is_responsive():
             return "an `async def` handler blocks the event loop; nothing is claimed meanwhile"
         if reason := self.outage.reason():
             return reason
         now = time.monotonic()
         for each in self.work_loops:
-            if now - each.contact.answered_at >= STUCK_SECONDS + 2 * max_pause_seconds(each.work):
-                why = self.outage.last_errors.get(each.work.name)
-                return f"{each.work.name}: cannot claim rows" + (f": {why}" if why else " yet")
+            failing, tuning = each.claimer.failing, each.work.tuning
+            if failing and now - failing.since >= UNREADY_SECONDS:
+                return f"{each.work.name}: cannot claim rows: {format_reason(failing.error)}"
+            idle_seconds = max(tuning.poll_seconds, tuning.sweep_seconds)  # when all is well, without any statement
+            if now - each.contact.answered_at >= UNREADY_SECONDS + 2 * idle_seconds:
+                return f"{each.work.name}: the database has not answered its statements"
         return None
 
     def describe(self) -> Mapping[str, object]:
@@ -142,11 +150,22 @@ class Control:
         self.loop = asyncio.get_running_loop()
         self.handlers.attach(self.loop)
         self.apply_stop_request()  # it may have come before there was a loop
+        ticking = asyncio.create_task(self.tick())  # before registration, which may wait for locks
+        try:
+            return await self.run_registered(ticking, once=once)
+        finally:
+            ticking.cancel()
+
+    async def run_registered(self, ticking: asyncio.Task[None], *, once: bool) -> int:
+        """Register the worker, and run its loops until a stop is requested or one of them ends."""
         async with self.registered() as pool:
             shared = SharedConnection(partial(connect, self.dsn, name="duly heartbeat"))
-            self.work_loops = [self.create_work_loops(work, pool, shared) for work in self.works]
-            loops = (self.run_once(), self.tick(), self.probe(pool)) if once else self.endless_tasks(pool)
-            tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each) for each in loops]
+            self.work_loops = [
+                WorkLoops(work, self.identity.worker_id, pool, shared, self.handlers, self.metrics, self.outage)
+                for work in self.works
+            ]
+            loops = (self.run_once(), self.probe(pool)) if once else self.endless_tasks(pool)
+            tasks: list[asyncio.Task[Any]] = [ticking, *map(asyncio.create_task, loops)]
             stopping: asyncio.Task[Any] = asyncio.create_task(self.stop.wait())
             try:
                 done, _ = await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -154,12 +173,12 @@ class Control:
                     task.result()  # raises what ended it
                 if stopping in done:
                     await asyncio.gather(self.drain(), run_within(SHUTDOWN_STEP_SECONDS, self.register_stopping(pool)))
-            except BaseException:
-                self.on_hard_exit(1)
-                await self.release_all()
+            except BaseException as error:
+                self.arm_hard_exit(error)
+                await self.stop_and_release()
                 raise
             finally:
-                self.on_hard_exit(0)
+                self.arm_hard_exit(None)
                 for task in (*tasks, stopping):
                     task.cancel()
                 await asyncio.wait([*tasks, stopping], timeout=SHUTDOWN_STEP_SECONDS)
@@ -172,15 +191,14 @@ class Control:
             if each.work.notify_channel:
                 callbacks.setdefault(f"duly_{each.work.notify_channel}", []).append(each.note_notification)
         loops = [each.run() for each in self.work_loops]
-        return [*loops, self.tick(), self.probe(pool), self.update_registry(pool), self.keep_listening(callbacks)]
+        return [*loops, self.probe(pool), self.update_registry(pool), listen(self.direct_dsn, callbacks, self.outage)]
 
     async def run_once(self) -> None:
         """Do what is due now of each work type, one after another, unless a stop is requested."""
         try:
             for each in self.work_loops:
-                await (
-                    self.handlers.wait_responsive()
-                )  # on a busy machine it may not have begun, and claims nothing then
+                # The handlers' loop may not have started yet; until it responds nothing is claimed.
+                await self.handlers.wait_responsive()
                 if not self.stop.is_set():
                     await each.run_due()
         except psycopg.OperationalError as error:
@@ -191,7 +209,8 @@ class Control:
         beats = 0
         while True:
             self.ticked_at = time.monotonic()
-            self.outage.check()
+            if self.is_registered:
+                self.outage.check()
             self.handlers.ping()
             for each in self.work_loops:
                 self.metrics.set_running(each.work.name, each.held.slots.running)
@@ -223,20 +242,12 @@ class Control:
                 async with pool.transaction() as connection:
                     await note_seen(connection, self.identity)
 
-    async def keep_listening(self, callbacks: Mapping[str, Sequence[Callable[[], None]]]) -> None:
-        """Listen for notifications; where there are none, wait for ever."""
-        await listen(self.direct_dsn, callbacks, self.outage)
-        await asyncio.Event().wait()
-
-    def create_work_loops(self, work: Work, pool: Pool, shared: SharedConnection) -> WorkLoops:
-        """Create the loops of one work type; all heartbeats share a connection."""
-        return WorkLoops(work, self.identity.worker_id, pool, shared, self.handlers, self.metrics, self.outage)
-
     @asynccontextmanager
     async def registered(self) -> AsyncGenerator[Pool, None]:
         """Open the pool and keep our row in the registry; raises Unavailable or NotMigrated."""
         async with await connect(self.dsn):
             pass  # fails at once for a wrong address; the pool would retry
+        # Connections are not checked before use: each loop tries again when one was lost.
         async with open_pool(self.dsn, size=self.pool_size, role=self.role, name="duly worker", check=False) as pool:
             try:
                 async with pool.transaction() as connection:
@@ -248,6 +259,7 @@ class Control:
             except psycopg.OperationalError as error:
                 raise Unavailable(f"the database did not answer: {error}") from None
             log.info("worker.started", worker=self.identity.worker_id, work_types=[work.name for work in self.works])
+            self.outage.record_answer()
             self.is_registered = True
             try:
                 yield pool
@@ -272,10 +284,14 @@ class Control:
         for each in self.work_loops:
             each.stop_claiming()
         self.log_stopping()
-        if await self.wait_idle(self.stop_seconds, interrupt=self.stop_now):
-            return
-        self.on_hard_exit(0)
+        if not await self.wait_idle(self.stop_seconds, interrupt=self.stop_now):
+            self.arm_hard_exit(None)
+            await self.stop_and_release()
+
+    async def stop_and_release(self) -> None:
+        """Claim nothing new, stop the handlers that can be stopped, and release the rows of the others."""
         for each in self.work_loops:
+            each.stop_claiming()
             each.stop_running()
         if not await self.wait_idle(SHUTDOWN_STEP_SECONDS):
             await self.release_all()
@@ -318,11 +334,6 @@ class Control:
         while not all(each.held.idle.is_set() for each in self.work_loops):
             for each in self.work_loops:
                 await each.held.idle.wait()
-
-
-def max_pause_seconds(work: Work) -> float:
-    """Return how long a healthy work type may send no statement."""
-    return max(work.tuning.poll_seconds, work.tuning.sweep_seconds)
 
 
 async def run_within(seconds: float, step: Coroutine[object, object, None]) -> None:

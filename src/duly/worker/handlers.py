@@ -27,10 +27,10 @@ from duly.outcomes import RAISABLE, Cancelled, Failed, GiveUp, Released, Stopped
 from duly.tracebacks import format_stack, format_traceback
 
 CANCEL_GRACE_SECONDS = 5.0  # a thread that was asked to stop may take so long to return its outcome
-STALLED_SECONDS = 5.0  # a loop that did not respond for so long gets no new rows
+HANDLER_LOOP_BUSY_SECONDS = 5.0  # a loop that did not respond for so long gets no new rows
 HOOK_SECONDS = 10.0  # limit for the hook that is called for a failure
 NO_TIMER = nullcontext()  # ten times cheaper than a timer without a deadline
-PRECEDENCE = {Stop.CANCELLED: 0, Stop.TIMEOUT: 1, Stop.SHUTDOWN: 2, Stop.LOST: 3}
+PRECEDENCE = {Stop.CANCELLED: 0, Stop.TIMEOUT: 1, Stop.SHUTDOWN: 2, Stop.LOST: 3}  # the higher reason to stop wins
 
 log = get_log("duly.worker")
 
@@ -73,16 +73,19 @@ class HeldRow:
     def __init__(self, work: Work, lease: Lease) -> None:
         self.work = work
         self.lease = lease
-        self.stop_signal = StopSignal()
+        # Written on the control loop
         self.watched_lease: WatchedLease | None = None
+        self.is_loss_logged = False
+        # Written on the handlers' loop; handlers in threads read the stop signal
+        self.stop_signal = StopSignal()
         self.task: asyncio.Task[None] | Future[None] | None = None
         self.timer: asyncio.TimerHandle | None = None  # the time limit of a thread
-        self.thread_id: int | None = None  # of the thread it runs in, if any
-        self.began_at: float | None = None  # our monotonic clock; None while it waits for an executor
         self.has_task_started = False  # then its task handles its own cancellation
+        # Written where the handler runs, which may be a thread, and read on both loops
+        self.began_at: float | None = None  # our monotonic clock; None while it waits for an executor
+        self.thread_id: int | None = None  # of the thread it runs in, if any
         self.outcome_latch = OutcomeLatch()
-        self.has_ended = False  # the handler no longer runs
-        self.is_loss_logged = False  # the control side has logged the loss
+        self.has_ended = False  # the handler no longer runs; never unset
 
 
 class RunReport(NamedTuple):
@@ -106,11 +109,17 @@ class Handlers:
         self.threads = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="duly-handler")
         self.processes = processes
         self.in_progress: set[HeldRow] = set()  # everything that began, or waits to
-        self.end_tasks: set[asyncio.Task[None]] = set()  # runs whose failure hook is being called
+        self.running_hooks: set[HeldRow] = set()  # failure hooks that occupy a thread, even past their time limit
+        self.end_tasks: set[asyncio.Task[None]] = set()  # calls of `end` that no handler waits for
         self.reports: deque[tuple[Deliver, RunReport]] = deque()
         self.is_delivery_scheduled = False
         self.call_on_control: Callable[[Callable[[], None]], object] = lambda act: act()
         self.responded_at = time.monotonic()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Return whether something still runs that would keep the process from ending."""
+        return bool(self.in_progress or self.running_hooks)
 
     # From the control thread ------------------------------------------------------------------------------------------
 
@@ -145,7 +154,7 @@ class Handlers:
         """Have the handlers' loop note that it responds."""
         self.loop.call_soon_threadsafe(self.note_response)
 
-    async def wait_responsive(self, seconds: float = STALLED_SECONDS) -> None:
+    async def wait_responsive(self, seconds: float = HANDLER_LOOP_BUSY_SECONDS) -> None:
         """Wait on the control loop until the handlers' loop responds, but no longer: a handler may block it."""
         responded = asyncio.Event()
 
@@ -158,7 +167,7 @@ class Handlers:
             async with asyncio.timeout(seconds):
                 await responded.wait()
 
-    def is_responsive(self, seconds: float = STALLED_SECONDS) -> bool:
+    def is_responsive(self, seconds: float = HANDLER_LOOP_BUSY_SECONDS) -> bool:
         """Return whether the handlers' loop responded lately: one blocking handler blocks every other `async def`."""
         return time.monotonic() - self.responded_at < seconds
 
@@ -206,7 +215,7 @@ class Handlers:
             in_thread = isinstance(row.task, Future)
             is_cancelled = row.task.cancel()
             if only_waiting and not is_cancelled:
-                continue  # it began this instant
+                continue  # its thread has begun since the check above
             row.stop_signal.reason = why
             if is_cancelled and (in_thread or not row.has_task_started):
                 self.send_report(row, outcome_from_stop(why), deliver)  # it will never begin
@@ -306,12 +315,20 @@ class Handlers:
 
     async def call_hook(self, row: HeldRow, hook: Callable[[], Any]) -> None:
         """Call a hook in a thread, where it may block, and wait for it; its errors are logged and change nothing."""
+
+        def run_hook() -> Any:
+            try:
+                return hook()
+            finally:
+                self.running_hooks.discard(row)
+
+        self.running_hooks.add(row)
         try:
             async with asyncio.timeout(HOOK_SECONDS):
-                result = await self.loop.run_in_executor(None, hook)
+                result = await self.loop.run_in_executor(None, run_hook)
                 if inspect.isawaitable(result):
                     await result
-        except BaseException:
+        except BaseException:  # a cancellation too: the outcome must still be reported
             log.exception("job.failure_hook_failed", job=str(row.lease.key))
 
     def send_report(
@@ -328,8 +345,8 @@ class Handlers:
         had_ended = row.has_ended
         if had_ended and not is_first:
             return
-        row.has_ended = had_ended or has_ended
         if has_ended:
+            row.has_ended = True
             self.in_progress.discard(row)
         seconds = time.monotonic() - row.began_at if row.began_at is not None else 0.0
         self.reports.append((deliver, RunReport(row, outcome, is_first, has_ended and not had_ended, seconds)))
@@ -364,7 +381,8 @@ def log_and_build_hook(row: HeldRow, outcome: object) -> Callable[[], Any] | Non
 def outcome_from_end(error: BaseException, stop_signal: StopSignal) -> object:
     """Return the outcome of a handler that ended by an exception: its failure, unless we stopped it.
 
-    A handler that is asked to stop may raise anything without counting as failed, except an outcome of its own.
+    A handler that is stopped by a shutdown or a cancel request may raise anything without counting as failed, except
+    an outcome of its own.
     """
     is_stopped = stop_signal.reason in (Stop.SHUTDOWN, Stop.CANCELLED) and not isinstance(error, RAISABLE)
     if stop_signal.reason is not None and (is_stopped or isinstance(error, asyncio.CancelledError)):

@@ -38,16 +38,12 @@ log = get_log("duly.worker.health")
 class Health(Protocol):
     """The state of a worker, readable from any thread and without waiting."""
 
-    def is_alive(self) -> bool:
-        """Return whether its loops run; if not, only a restart helps."""
-        ...
-
-    def is_ready(self) -> bool:
-        """Return whether it can do work now."""
+    def not_alive_reason(self) -> str | None:
+        """Return why only a restart helps; None when it is alive."""
         ...
 
     def not_ready_reason(self) -> str | None:
-        """Return why it cannot; None when it can."""
+        """Return why it cannot do work now; None when it can."""
         ...
 
     def describe(self) -> Mapping[str, object]:
@@ -63,8 +59,8 @@ Endpoint = Callable[[], Response]
 def serve_health(host: str, port: int, health: Health, metrics: Metrics) -> Generator[str, None, None]:
     """Serve the health endpoints while the body runs; yields their address. Port 0 means any free port."""
     endpoints: dict[str, Endpoint] = {
-        "/healthz": lambda: health_response(health, health.is_alive),
-        "/readyz": lambda: health_response(health, health.is_ready),
+        "/healthz": lambda: health_response(health, health.not_alive_reason()),
+        "/readyz": lambda: health_response(health, health.not_ready_reason()),
         "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, metrics.render()),
     }
     server = open_server(host, port, endpoints)
@@ -90,15 +86,13 @@ def open_server(host: str, port: int, endpoints: Mapping[str, Endpoint]) -> "Hea
         ) from None
 
 
-def health_response(health: Health, check: Callable[[], bool]) -> Response:
-    """Return whether a check passes, with a description of the worker."""
+def health_response(health: Health, failing: str | None) -> Response:
+    """Return a response that names the reason when a check is failing, with a description of the worker."""
     status: dict[str, object] = {"status": "ok"}
     code = HTTPStatus.OK
-    if not check():
+    if failing:
         code = HTTPStatus.SERVICE_UNAVAILABLE
-        status["status"] = "failing"
-        if reason := health.not_ready_reason():
-            status["reason"] = reason
+        status = {"status": "failing", "reason": failing}
     body = status | dict(health.describe()) | status  # first in the order, and not overwritten
     return code, JSON, orjson.dumps(body, default=repr) + b"\n"
 

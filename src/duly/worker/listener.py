@@ -23,11 +23,18 @@ Callbacks = Mapping[str, Sequence[Callable[[], None]]]
 
 
 async def listen(dsn: str, callbacks: Callbacks, outage: Outage) -> None:
-    """Call the callbacks of a channel at every notification; reconnects for ever, but returns behind a pooler."""
+    """Call the callbacks of a channel at every notification, for ever; where none can come, wait for ever."""
+    if callbacks:
+        await listen_directly(dsn, callbacks, outage)
+    await asyncio.Event().wait()
+
+
+async def listen_directly(dsn: str, callbacks: Callbacks, outage: Outage) -> None:
+    """Listen, and connect again whenever the connection is lost; returns behind a pooler."""
     failures = 0
     lost_at: float | None = None  # when the connection was lost
     is_logged = False
-    while callbacks:
+    while True:
         try:
             async with await connect(dsn, name="duly listener") as connection:
                 if await is_behind_pooler(connection):

@@ -8,7 +8,7 @@ import math
 import time
 
 from duly.db.pool import READ_ONLY
-from duly.lease.bisect import is_server_error
+from duly.lease.bisect import affects_every_row
 from duly.logging import get_log
 from duly.redaction import masked
 from duly.worker.metrics import Metrics
@@ -16,7 +16,7 @@ from duly.worker.metrics import Metrics
 LOST_SECONDS = 3.5  # without any answer, until the database counts as unavailable
 NO_CONNECTION = ("08", "53", "57P")  # classes of SQLSTATE: connection lost, no resources, shutting down
 NO_REASON = "no connection to the database within"  # a pool's error, which does not give the cause
-REPEAT_SECONDS = 60.0  # how often the same error of one work type is logged again
+REPEAT_SECONDS = 60.0  # how often the same error of one source is logged again
 
 log = get_log("duly.worker")
 
@@ -28,8 +28,7 @@ class Outage:
         self.answered_at = time.monotonic()
         self.lost_at: float | None = None  # when it answered last, while it is unavailable
         self.last_reason: str | None = None
-        self.last_errors: dict[str, str] = {}  # by work type
-        self.logged: dict[str, tuple[str, float]] = {}  # the last logged error of each work type, and when
+        self.logged: dict[str, tuple[str, float]] = {}  # the last logged error of each source, and when
 
     def record_answer(self) -> None:
         """Record that the database answered."""
@@ -39,23 +38,25 @@ class Outage:
             self.lost_at = None
         self.answered_at, self.last_reason = now, None
 
-    def record_failure(self, work_type: str, error: Exception) -> None:
-        """Log a failed step; a connection error becomes the reason if nothing else is answered either."""
-        if not is_server_error(error):
-            log.error("worker.step_failed", work_type=work_type, exc_info=error)
+    def record_failure(self, source: str, error: Exception) -> None:
+        """Log a failed step of this source: a work type, the probe or the listener.
+
+        A connection error is not logged: it becomes the reason of an outage if nothing else is answered either.
+        """
+        if not affects_every_row(error):
+            log.error("worker.step_failed", source=source, exc_info=error)
             return
         reason = format_reason(error)
-        self.last_errors[work_type] = reason
         state = getattr(error, "sqlstate", None)
         if (state is None or state.startswith(NO_CONNECTION)) and reason != READ_ONLY:
             if self.last_reason is None or not reason.startswith(NO_REASON):
                 self.last_reason = reason
-            log.debug("database.no_answer", work_type=work_type, error=reason)
+            log.debug("database.no_answer", source=source, error=reason)
             return
-        logged, at = self.logged.get(work_type, ("", 0.0))
+        logged, at = self.logged.get(source, ("", 0.0))
         if reason != logged or time.monotonic() - at > REPEAT_SECONDS:
-            self.logged[work_type] = reason, time.monotonic()
-            log.warning("database.refused", work_type=work_type, error=reason)
+            self.logged[source] = reason, time.monotonic()
+            log.warning("database.refused", source=source, error=reason)
 
     def check(self) -> None:
         """Log that the database is unavailable once nothing was answered for too long; called at intervals."""

@@ -5,7 +5,7 @@ import random
 import time
 
 EAGER_SECONDS = 0.002  # between polls of a worker that was just notified
-AWAKE_SECONDS = 0.1  # how long it polls that often: two windows of the notification, whose later rows are not announced
+AWAKE_SECONDS = 0.1  # for how long: inserts notify at most once per 50 ms, so later rows of that time send nothing
 
 
 class Polling:
@@ -15,7 +15,7 @@ class Polling:
         self.poll_seconds = poll_seconds
         self.ready = asyncio.Event()  # there is something for a loop to do
         self.notified = asyncio.Event()  # a notification says that there is work
-        self.may_be_more = True  # a claim may find rows
+        self.is_claim_requested = True  # a claim may find rows; the loop that claims takes the request
         self.awake_until = 0.0  # our monotonic clock
 
     async def run(self) -> None:
@@ -33,7 +33,7 @@ class Polling:
 
     def request_claim(self) -> None:
         """Have a loop claim."""
-        self.may_be_more = True
+        self.is_claim_requested = True
         self.ready.set()
 
     def wake(self) -> None:
@@ -42,7 +42,7 @@ class Polling:
         self.notified.set()
 
     def stay_awake(self) -> None:
-        """Poll eagerly for a moment: where rows were found there may be more soon."""
+        """Go on polling eagerly after a notification: where rows were found there may be more soon."""
         self.awake_until = max(self.awake_until, time.monotonic() + AWAKE_SECONDS)
 
     async def wait_ready(self) -> None:

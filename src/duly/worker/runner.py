@@ -6,8 +6,8 @@
     thread pool for plain functions
     child processes for isolated ones
 
-So neither a blocked nor a busy handler delays a heartbeat. Only code that holds the GIL for longer than a lease does,
-and it belongs in a child process: `isolate=True`.
+So neither a blocked nor a busy handler delays a heartbeat. Only code that holds the GIL for longer than a lease lasts
+does: run it in a child process, by `isolate=True`.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ from duly.lease.work import Work
 from duly.logging import get_log
 from duly.settings import Settings
 from duly.worker.connections import share_connections
-from duly.worker.control import Control
+from duly.worker.control import SHUTDOWN_STEP_SECONDS, Control
 from duly.worker.handlers import Handlers
 from duly.worker.metrics import Metrics
 
 log = get_log("duly.worker")
-HARD_EXIT_SECONDS = 7.0  # to release what we hold and to close, once draining is over
+HARD_EXIT_SECONDS = 4 * SHUTDOWN_STEP_SECONDS + 1.0  # to stop handlers, release rows, end loops and deregister
 GC_THRESHOLD = 10_000  # new objects before the garbage collector runs
 RESULT_SECONDS = 2.0  # how long the handlers' loop may take to notice that control has ended
 
@@ -56,39 +56,37 @@ class Worker:
         self.dsn = dsn
         self.role = role
         self.pool_size = settings.pool_size
+        self.shares = share_connections(settings.pool_size, works)
         self.owns_process = owns_process
         self.is_result_received = threading.Event()
         self.hard_exit_timer: threading.Timer | None = None
-        self.hard_exit_status = 0
+        self.failure: BaseException | None = None  # that ended the control side
         self.metrics = Metrics()
-        self.handlers = Handlers(
-            threads=1 + sum(work.tuning.slots + 1 for work in works), processes=ProcessPool(settings.worker_children)
-        )
+        threads = max(1, sum(work.tuning.slots + 1 for work in works))  # one more slot each, for expired rows
+        self.handlers = Handlers(threads, ProcessPool(settings.worker_children))
         self.control = Control(
             works,
             worker_id=settings.worker_id,
             dsn=dsn,
             direct_dsn=direct_dsn or dsn,
             role=role,
-            pool_size=settings.pool_size,
+            pool_size=self.shares.control,
             stop_seconds=settings.stop_seconds,
             handlers=self.handlers,
             metrics=self.metrics,
-            on_hard_exit=self.arm_hard_exit if owns_process else lambda _status: None,
+            arm_hard_exit=self.arm_hard_exit if owns_process else lambda _failure: None,
         )
 
     async def run(self, *, once: bool = False) -> int:
         """Work until a stop is requested, or `once` do what is due now; returns how many rows were claimed."""
-        shares = share_connections(self.pool_size, self.works)
-        self.control.pool_size = shares.control
         try:
             async with open_pool(
                 self.dsn,
-                size=shares.loop,
+                size=self.shares.loop,
                 idle=0,
                 role=self.role,
                 name="duly handlers",
-                sync_size=shares.threads,
+                sync_size=self.shares.threads,
                 setting=f"DULY_POOL_SIZE={self.pool_size}",
             ) as pool:
                 for work in self.works:
@@ -123,19 +121,18 @@ class Worker:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 rows = runner.run(self.control.run(once=once))
         except BaseException as error:
-            status = 1
+            self.failure = error
             call(ended.set_exception, error)
         else:
-            status = 0
             call(ended.set_result, rows)
         if self.owns_process and not self.is_result_received.wait(RESULT_SECONDS):
-            end_process(status)  # a handler blocks the other loop for good; its row was released
+            end_process(self.failure)  # a handler blocks the other loop for good; its row was released
 
-    def arm_hard_exit(self, status: int) -> None:
-        """Exit the process after some seconds, whatever still waits; the status of a failure wins."""
-        self.hard_exit_status = max(self.hard_exit_status, status)
+    def arm_hard_exit(self, failure: BaseException | None) -> None:
+        """Exit the process some seconds after the first call, whatever still waits then."""
+        self.failure = self.failure or failure
         if self.hard_exit_timer is None:
-            self.hard_exit_timer = threading.Timer(HARD_EXIT_SECONDS, lambda: end_process(self.hard_exit_status))
+            self.hard_exit_timer = threading.Timer(HARD_EXIT_SECONDS, lambda: end_process(self.failure))
             self.hard_exit_timer.daemon = True
             self.hard_exit_timer.start()
 
@@ -153,24 +150,26 @@ def run_worker(
     role: str | None = None,
     once: bool = False,
 ) -> int:
-    """Run a worker as this process: SIGTERM and SIGINT stop it, a second one at once; returns how many rows it claimed.
+    """Run a worker as this process; returns how many rows it claimed.
 
-    A handler that never returns cannot be stopped: its row is released and the process exits.
+    SIGTERM and SIGINT let handlers finish; a second signal ends the process within seconds. A handler that never
+    returns cannot be stopped: its row is released and the process exits.
     """
 
     async def main() -> int:
         tune_garbage_collector()
         worker = Worker(works, settings, dsn=dsn, direct_dsn=direct_dsn, role=role, owns_process=True)
         install_signal_handlers(worker)
-        status = 1
+        failure: BaseException | None = None
         try:
             with nullcontext() if once else health_port(worker, settings):
-                rows = await worker.run(once=once)
-            status = 0
+                return await worker.run(once=once)
+        except BaseException as error:
+            failure = error
+            raise
         finally:
-            if worker.handlers.in_progress:
-                end_process(status)
-        return rows
+            if worker.handlers.is_stuck:
+                end_process(failure)
 
     with quiet_pools(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())
@@ -208,12 +207,14 @@ def health_port(worker: Worker, settings: Settings) -> Generator[None, None, Non
         yield
 
 
-def end_process(status: int) -> None:
-    """Exit without waiting for handlers that cannot be stopped."""
+def end_process(failure: BaseException | None) -> None:
+    """Exit without waiting for handlers that cannot be stopped; after a failure log it, and exit with status 1."""
+    if failure:
+        log.error("worker.failed", exc_info=failure)
     with suppress(Exception):
         sys.stdout.flush()
         sys.stderr.flush()
-    os._exit(status)
+    os._exit(1 if failure else 0)
 
 
 def install_signal_handlers(worker: Worker) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from duly.crashpoint import crashpoint
 from duly.db.pool import Pool
-from duly.lease.bisect import bisect, is_server_error
+from duly.lease.bisect import affects_every_row, bisect, is_lock_or_timeout_error
 from duly.lease.work import Work
 from duly.logging import get_log
 from duly.worker.claimer import Claimer
@@ -31,28 +31,25 @@ class Sweeper:
         self.polling = claimer.polling
         self.maintain_at = 0.0  # our monotonic clock
 
-    async def run_sweeps(self) -> bool:
-        """Sweep expired rows, claim those that are claimed instead, maintain the table; False: the next can wait."""
+    async def run_sweeps(self) -> None:
+        """Sweep expired rows, claim those that are claimed instead, and maintain the table."""
         if self.claimer.is_stopping:
-            return False
+            return
         for _ in range(MAX_SWEEPS):
             swept = await self.sweep_batch()
             self.contact.note_answer()
             if not swept:
                 break
-            self.metrics.swept(self.work.name, swept)
-            log.info("lease.swept", work_type=self.work.name, rows=swept)
             self.polling.request_claim()
         await self.claim_expired()
         await self.maintain_table()
-        return False
 
     async def sweep_batch(self) -> int:
         """Sweep one batch of expired rows; one that is refused does not delay the others."""
         try:
             return await self.sweep_in_transaction(None)
         except Exception as error:
-            if is_server_error(error):
+            if affects_every_row(error):
                 raise
         swept, seen = 0, list[Any]()
 
@@ -64,7 +61,11 @@ class Sweeper:
             async with self.pool.transaction() as connection:
                 keys = await self.work.find_expired(connection, excluded_keys=seen)
             for index, error in (await bisect(keys, sweep_piece)).items():
-                log.error("sweep.refused", work_type=self.work.name, row_id=str(keys[index]), exc_info=error)
+                about = {"work_type": self.work.name, "row_id": str(keys[index])}
+                if is_lock_or_timeout_error(error):
+                    log.info("sweep.row_locked", **about, why=str(error))
+                else:
+                    log.error("sweep.refused", **about, exc_info=error)
             if not keys:
                 break
             seen += keys
@@ -76,6 +77,8 @@ class Sweeper:
             swept = await self.work.sweep(connection, keys)
         if swept:
             crashpoint("after_sweep_commit")
+            self.metrics.swept(self.work.name, swept)
+            log.info("lease.swept", work_type=self.work.name, rows=swept)
         return swept
 
     async def claim_expired(self) -> int:

@@ -5,7 +5,7 @@
        wait <---------- start handlers
 
 Everything here runs on the control thread's event loop. Beside these run polling, a sweep that recovers rows of dead
-workers, and the heartbeat that renews our leases.
+workers, the heartbeat that renews our leases, and, where a work type has work that needs no lease, a loop that does it.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class WorkLoops:
         wanted = min(self.work.tuning.slots, self.work.tuning.batch)
         if not await self.claimer.claim_up_to(wanted) and self.work.table.can_claim_expired:
             await self.claimer.claim_up_to(wanted, expired=True)
-        self.polling.may_be_more = False
+        self.polling.is_claim_requested = False  # claim no more: `settle_all` only settles
         renewing = asyncio.create_task(self.heartbeat.run())
         try:
             await self.settle_all()
@@ -109,10 +109,10 @@ class WorkLoops:
     async def settle_and_claim(self) -> bool:
         """Settle and claim once: the body of the loop; True when another turn may be worth it at once."""
         has_settled = await self.settler.settle_outcomes()
-        wanted = self.claimer.count_wanted()
+        wanted = self.claimer.take_claim_turn()
         return (wanted > 0 and await self.claimer.claim_up_to(wanted) > 0) or has_settled
 
-    async def repeat(self, step: Callable[[], Awaitable[bool]], wait: Callable[[], Awaitable[object]]) -> None:
+    async def repeat(self, step: Callable[[], Awaitable[bool | None]], wait: Callable[[], Awaitable[object]]) -> None:
         """Repeat a step for ever: wait when it has no more to do, back off when it fails."""
         failures = 0
         while True:

@@ -3,7 +3,7 @@
 import pytest
 from psycopg import errors
 
-from duly.lease.bisect import is_lock_or_timeout_error, is_server_error
+from duly.lease.bisect import affects_every_row, is_lock_or_timeout_error
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from duly.lease.bisect import is_lock_or_timeout_error, is_server_error
     ],
 )
 def test_error_that_would_affect_every_row_is_a_server_error(error: type[Exception]) -> None:
-    assert is_server_error(error())
+    assert affects_every_row(error())
     assert not is_lock_or_timeout_error(error())
 
 
@@ -27,10 +27,10 @@ def test_error_that_would_affect_every_row_is_a_server_error(error: type[Excepti
 )
 def test_a_lock_or_timeout_error_is_retried(error: type[Exception]) -> None:
     assert is_lock_or_timeout_error(error())
-    assert not is_server_error(error())
+    assert not affects_every_row(error())
 
 
 @pytest.mark.parametrize("error", [errors.CheckViolation, errors.ProgramLimitExceeded, errors.DataError, ValueError])
 def test_error_caused_by_one_row_is_an_error_of_that_row(error: type[Exception]) -> None:
-    assert not is_server_error(error())
+    assert not affects_every_row(error())
     assert not is_lock_or_timeout_error(error())

@@ -25,19 +25,15 @@ class Worker:
     """A worker as the health server sees it."""
 
     def __init__(self) -> None:
-        self.check_alive: Callable[[], bool] = lambda: True
-        self.check_ready: Callable[[], bool] = lambda: True
-        self.reason: str | None = None
+        self.why_not_alive: Callable[[], str | None] = lambda: None
+        self.why_not_ready: str | None = None
         self.fields: Mapping[str, object] = {"worker": "w1", "work_types": {"mail": {"running": 3}}}
 
-    def is_alive(self) -> bool:
-        return self.check_alive()
-
-    def is_ready(self) -> bool:
-        return self.check_ready()
+    def not_alive_reason(self) -> str | None:
+        return self.why_not_alive()
 
     def not_ready_reason(self) -> str | None:
-        return None if self.check_ready() else self.reason
+        return self.why_not_ready
 
     def describe(self) -> Mapping[str, object]:
         return self.fields
@@ -111,12 +107,11 @@ def taking_less_than(seconds: float) -> Generator[None, None, None]:
 
 
 def test_readyz_reports_why_the_worker_is_not_ready(worker: Worker, address: str) -> None:
-    worker.check_ready = lambda: False
-    worker.reason = "the database has not answered for 5 s: connection refused"
+    worker.why_not_ready = "the database has not answered for 5 s: connection refused"
     status, _, body = get(address, "/readyz")
     assert status == 503
-    assert list(json.loads(body).items())[:2] == [("status", "failing"), ("reason", worker.reason)]
-    worker.check_ready = lambda: True
+    assert list(json.loads(body).items())[:2] == [("status", "failing"), ("reason", worker.why_not_ready)]
+    worker.why_not_ready = None
     assert "reason" not in json.loads(get(address, "/readyz")[2])
 
 
@@ -132,17 +127,25 @@ def test_healthz_and_readyz_report_ok_for_a_working_worker(path: str, address: s
 
 
 def test_worker_that_is_not_ready_may_still_be_alive(worker: Worker, address: str) -> None:
-    worker.check_ready = lambda: False
+    worker.why_not_ready = "the worker is stopping"
     assert get(address, "/healthz")[0] == 200
     status, _, body = get(address, "/readyz")
     assert (status, json.loads(body)["status"]) == (503, "failing")
 
 
-def test_healthz_reports_a_stuck_worker_as_failing(worker: Worker, address: str) -> None:
-    worker.check_alive = lambda: False
+def test_healthz_reports_why_the_worker_is_not_alive_even_if_it_is_not_ready_for_another_reason(
+    worker: Worker, address: str
+) -> None:
+    worker.why_not_alive = lambda: "the control loop does not respond"
+    worker.why_not_ready = "the worker is stopping"
     status, _, body = get(address, "/healthz")
     assert status == 503
-    assert json.loads(body) == {"status": "failing", "worker": "w1", "work_types": {"mail": {"running": 3}}}
+    assert list(json.loads(body).items()) == [
+        ("status", "failing"),
+        ("reason", "the control loop does not respond"),
+        ("worker", "w1"),
+        ("work_types", {"mail": {"running": 3}}),
+    ]
 
 
 def test_extra_health_fields_cannot_override_the_status(worker: Worker, address: str) -> None:
@@ -154,10 +157,10 @@ def test_extra_health_fields_cannot_override_the_status(worker: Worker, address:
 
 
 def test_raising_health_check_counts_as_failing(worker: Worker, address: str) -> None:
-    def fail() -> bool:
+    def fail() -> str | None:
         raise RuntimeError("no")
 
-    worker.check_alive = fail
+    worker.why_not_alive = fail
     status, _, body = get(address, "/healthz")
     assert (status, json.loads(body)["status"]) == (503, "failing")
     assert get(address, "/readyz")[0] == 200
@@ -276,11 +279,12 @@ def test_health_server_stops_within_a_second_and_frees_its_port(worker: Worker, 
 def test_health_server_stops_within_a_second_even_if_a_check_hangs(worker: Worker, metrics: Metrics) -> None:
     hangs, over = threading.Event(), threading.Event()
 
-    def hang() -> bool:
+    def hang() -> str | None:
         hangs.set()
-        return over.wait(SECONDS)
+        over.wait(SECONDS)
+        return None
 
-    worker.check_alive = hang
+    worker.why_not_alive = hang
     idle = server_threads()
     with ExitStack() as opened:
         address = opened.enter_context(serve_health(HOST, 0, worker, metrics))

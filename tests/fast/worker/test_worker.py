@@ -292,7 +292,7 @@ async def test_a_worker_that_is_stopping_is_not_ready_while_its_last_row_runs(wo
         worker.request_stop()
         assert worker.control.not_ready_reason() == "the worker is stopping"
         assert not worker.control.is_ready()
-        assert worker.control.is_alive()
+        assert worker.control.not_alive_reason() is None
 
 
 def expire_leases(admin: Admin, shape: Shape) -> None:
@@ -343,11 +343,11 @@ async def test_the_child_processes_of_a_killed_worker_die_with_it(workers: str, 
 async def test_a_worker_that_failed_and_cannot_close_ends_its_process_with_status_1(
     workers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    statuses: list[int] = []
+    failures: list[str] = []
     has_ended = threading.Event()
 
-    def end_process(status: int) -> None:
-        statuses.append(status)
+    def end_process(failure: BaseException | None) -> None:
+        failures.append(str(failure))
         has_ended.set()
 
     class Unclosable(ConformanceWork):
@@ -363,4 +363,4 @@ async def test_a_worker_that_failed_and_cannot_close_ends_its_process_with_statu
     monkeypatch.setattr(worker.control, "tick", fail)
     with pytest.raises(RuntimeError, match="the control loop failed"):
         await worker.run()
-    assert statuses == [1]
+    assert failures == ["the control loop failed"]

@@ -191,7 +191,7 @@ async def test_no_row_is_claimed_while_the_event_loop_of_handlers_is_blocked(
     workers: str, admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Handlers.is_responsive, "__defaults__", (1.0,))
-    monkeypatch.setattr("duly.worker.control.WEDGED_SECONDS", 2.0)
+    monkeypatch.setattr("duly.worker.control.HANDLER_LOOP_DEAD_SECONDS", 2.0)
     GATE.clear()
     AT_THE_GATE.clear()
     add_rows(admin, PARCEL, "gate")
@@ -204,15 +204,15 @@ async def test_no_row_is_claimed_while_the_event_loop_of_handlers_is_blocked(
             admin, lambda: not any(each.held.slots.claims_in_progress for each in health.work_loops)
         )  # begun before it stood still
         add_rows(admin, PARCEL, "say later")
-        seen.append((health.is_ready(), health.is_alive(), rows(admin, PARCEL)[1][2]))
-        wait_until(admin, lambda: not health.is_alive())
-        seen.append((health.is_ready(), health.is_alive(), rows(admin, PARCEL)[1][2]))
+        seen.append((health.is_ready(), health.not_alive_reason() is None, rows(admin, PARCEL)[1][2]))
+        wait_until(admin, lambda: health.not_alive_reason() is not None)
+        seen.append((health.is_ready(), health.not_alive_reason() is None, rows(admin, PARCEL)[1][2]))
         GATE.set()
 
     async with working(workers, PARCEL) as worker:
         await asyncio.to_thread(watch, worker.control)
         await until(admin, lambda: all_ended(admin, PARCEL))
-        await until(admin, lambda: worker.control.is_ready() and worker.control.is_alive())
+        await until(admin, lambda: worker.control.is_ready() and worker.control.not_alive_reason() is None)
     assert seen == [(False, True, 0), (False, False, 0)]
 
 

@@ -14,7 +14,7 @@ import psycopg
 
 from duly.backoff import Backoff
 from duly.errors import Misconfigured, Unavailable
-from duly.lease.bisect import is_server_error
+from duly.lease.bisect import affects_every_row
 from duly.logging import get_log
 
 RETRY = Backoff(base_seconds=0.5, cap_seconds=15.0)
@@ -50,7 +50,7 @@ async def retry_infrastructure_errors(act: Callable[[], Awaitable[T]], seconds: 
 def is_infrastructure_error(error: Exception) -> bool:
     """Return whether any other session would have met the same error."""
     if isinstance(error, psycopg.Error):
-        return is_server_error(error)
+        return affects_every_row(error)
     return isinstance(error, Unavailable | Misconfigured)
 
 

@@ -113,7 +113,7 @@ async def test_the_capture_worker_logs_errors_and_continues(captures: CaptureAct
         assert "is not JSON" in failed["reason"]
         worker.wait_for_event("worker.iteration.end", sessions=1, failed=1)
         captures.admin.execute("revoke update on schedule_ingest.capture_session from duly_worker")
-        refusal = worker.wait_for_event("database.refused", work_type="ingest")
+        refusal = worker.wait_for_event("database.refused", source="ingest")
         assert "permission denied" in refusal["error"]["message"]
         captures.admin.execute("grant update on schedule_ingest.capture_session to duly_worker")
         (key,) = await captures.create(payload())
