@@ -317,8 +317,12 @@ class NotMigrated(Misconfigured):
     code = "NOT_MIGRATED"
     title = "The database is not migrated"
 
-    def __init__(self, message: str = "this database lacks duly's tables; create them with: duly migrate") -> None:
-        super().__init__(message)
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(
+            message
+            or "this database lacks duly's tables; create them with: duly migrate, "
+            "or those of an application with: duly migrate --apps NAME"
+        )
 
 
 class PortTaken(Misconfigured):

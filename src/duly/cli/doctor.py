@@ -10,6 +10,7 @@ import typer
 
 from duly.cli.existing_database import open_existing
 from duly.cli.options import Json
+from duly.db.installed import choose_applications
 from duly.doctor import Finding, Verdict, run_checks
 from duly.errors import Unavailable
 from duly.formatting import rewrite_commands
@@ -39,7 +40,7 @@ def run_doctor(as_json: Json = False) -> None:
 
     try:
         with open_existing(settings) as database:
-            for finding in run_checks(database.dsn, settings):
+            for finding in run_checks(database.dsn, choose_applications(settings, database.dsn)):
                 report(finding)
     except Unavailable as error:
         is_available = False

@@ -38,7 +38,7 @@ def run_migrate(
 ) -> None:
     """Migrate the database in one transaction, with short lock timeouts.
 
-    Upgrades the engine and the installed applications; an empty database gets all of them.
+    Upgrades the engine and the installed applications; an empty one gets those of DULY_APPS.
 
     A downgrade that drops tables with rows lists them and asks first; without a terminal it needs --yes.
 
@@ -50,7 +50,7 @@ def run_migrate(
     if as_sql and to != "head":
         raise InvalidArgument(f"--to {to}: --sql prints the newest schema; leave --to out")
     if as_sql:
-        migration_sql(names_from_settings(settings), apps)
+        migration_sql(names_from_settings(settings), apps or settings.apps)
         return
     warn_of_unknown_variables()
     with open_database(settings) as database:
@@ -58,7 +58,9 @@ def run_migrate(
         dsn, names = direct_dsn(settings, database), names_from_settings(settings)
         if not yes:
             confirm_drop(dsn, names, to, can_ask=is_terminal() and not as_json)
-        revisions = migrate(dsn, names, to, print_warning, apps)
+        revisions = migrate(dsn, names, to, print_warning, apps, settings.apps)
+        if revisions:
+            database.allow_logins((settings.worker_role, settings.api_role, settings.readonly_role))
     text = f"duly: the database is at {', '.join(revisions) or 'base'}"
     print(json.dumps({"revisions": revisions}) if as_json else text)
 

@@ -16,6 +16,7 @@ from duly.cli.existing_database import log_warning, open_existing, require_datab
 from duly.cli.listen import listen, listener_url
 from duly.cli.options import Json, Port
 from duly.db.error_table import MISSING_OBJECT_ERRORS
+from duly.db.installed import choose_applications
 from duly.db.location import Database, connection_error, open_database, role_to_set
 from duly.db.pool import open_pool
 from duly.errors import Misconfigured, NotMigrated
@@ -59,6 +60,7 @@ def serve(
     with listener, open_for(settings, descriptor) as database:
         require_key_unless_loopback(listener, settings, database.dsn)
         if descriptor is None:
+            settings = choose_applications(settings, database.dsn)
             url = listener_url(listener)
             print(json.dumps({"api": url}) if as_json else f"duly: API at {url}", flush=True)
         api = build_app(

@@ -18,7 +18,7 @@ from typing import IO, Annotated
 import typer
 
 import duly
-from duly.applications import has_bot
+from duly.applications import SETTING, has_bot
 from duly.cli.app_name import load_app
 from duly.cli.existing_database import print_warning, warn_of_unknown_variables
 from duly.cli.lazy_group import import_tool
@@ -27,6 +27,7 @@ from duly.cli.options import AppName, Json, Port
 from duly.cli.process_tree import Component, run_tree
 from duly.cli.serve import require_key_unless_loopback
 from duly.db.embedded import EmbeddedServer
+from duly.db.installed import choose_applications
 from duly.db.location import Database, direct_dsn, open_database
 from duly.db.migrate import migrate
 from duly.db.migrations import names_from_settings
@@ -90,7 +91,13 @@ def run_up(port: int | None, app_name: str | None, as_json: bool) -> None:
         listener = listen(settings.host, settings.port if port is None else port)
         with listener, open_database(settings) as database:
             location = database.describe()
-            revisions = migrate(direct_dsn(settings, database), names_from_settings(settings), report=print_warning)
+            revisions = migrate(
+                direct_dsn(settings, database),
+                names_from_settings(settings),
+                report=print_warning,
+                when_empty=settings.apps,
+            )
+            settings = choose_applications(settings, database.dsn)
             database.allow_logins((settings.worker_role, settings.api_role, settings.readonly_role))
             require_key_unless_loopback(listener, settings, database.dsn)
             write_lock(about := describe_installation(listener, location, revisions, database.address))
@@ -145,10 +152,12 @@ def build_components(
 ) -> list[Component]:
     """Return what to run: the API and a worker, each with its own role, and a bot that has a token and no webhook."""
     descriptor = listener.fileno()
+    apps = {SETTING: settings.apps}  # found once, so that a component also starts while the database is down
     bot = Component(
         name="bot",
         arguments=("bot",),
         environment={
+            **apps,
             "DATABASE_URL": database.dsn_as(settings.api_role),
             "DULY_LOG_LEVEL": os.environ.get("DULY_LOG_LEVEL", "warning"),
         },
@@ -158,13 +167,14 @@ def build_components(
         Component(
             name="api",
             arguments=("serve", "--fd", str(descriptor)),
-            environment={"DATABASE_URL": database.dsn_as(settings.api_role)},
+            environment={**apps, "DATABASE_URL": database.dsn_as(settings.api_role)},
             descriptors=(descriptor,),
         ),
         Component(
             name="worker",
             arguments=("worker", *(("--app", app_name) if app_name else ())),
             environment={
+                **apps,
                 "DATABASE_URL": database.dsn_as(settings.worker_role),
                 "WORKER_POLL_SECONDS": os.environ.get("WORKER_POLL_SECONDS", "1"),
                 "DULY_LOG_LEVEL": os.environ.get("DULY_LOG_LEVEL", "warning"),  # a person reads it, not a program

@@ -16,6 +16,7 @@ from duly.cli.existing_database import log_warning, open_existing, require_datab
 from duly.cli.options import AppName, Json
 from duly.configuration.engine import MAX_WORKER_ID_LENGTH
 from duly.db.admin import works_as_login
+from duly.db.installed import choose_applications
 from duly.db.location import role_to_set
 from duly.executors.lifeline import exit_with_parent
 from duly.logging import configure_logs
@@ -101,8 +102,11 @@ def run_configured_worker(
     require_database(settings)
     names = [name.strip() for name in only.split(",") if name.strip()] if only is not None else None
     name = app_name or settings.app
-    works = build_works(settings, names, load_app(name) if name else None, once=once)
+    app = load_app(name) if name else None
     with open_existing(settings, log_warning) as database:
+        if names is None:
+            settings = choose_applications(settings, database.dsn)
+        works = build_works(settings, names, app, once=once)
         dsn = database.dsn_as(settings.worker_role)
         direct = settings.database_direct_url
         rows = run_worker(

@@ -53,15 +53,17 @@ def migration_transaction(dsn: str) -> Generator[Connection, None, None]:
         yield connection
 
 
-def migrate(dsn: str, names: Names, to: str = HEAD, report: Report = print, apps: Apps = None) -> tuple[str, ...]:
+def migrate(
+    dsn: str, names: Names, to: str = HEAD, report: Report = print, apps: Apps = None, when_empty: str = "all"
+) -> tuple[str, ...]:
     """Upgrade to the newest revisions, or move one branch to a revision; return the revisions afterwards.
 
-    `apps` adds applications to those that are installed; on an empty database None means all of them.
+    `apps` adds applications to those that are installed; without it an empty database gets those of `when_empty`.
     """
     for nth in range(1, TRIES + 1):
         try:
             with migration_transaction(dsn) as connection:
-                migrate_to(connection, names, to, apps)
+                migrate_to(connection, names, to, apps, when_empty)
                 return current_revisions(connection)
         except DBAPIError as error:
             if not isinstance(error.orig, psycopg.errors.LockNotAvailable) or nth == TRIES:
@@ -71,14 +73,14 @@ def migrate(dsn: str, names: Names, to: str = HEAD, report: Report = print, apps
     raise AssertionError("unreachable")
 
 
-def migrate_to(connection: Connection, names: Names, to: str, apps: Apps) -> None:
+def migrate_to(connection: Connection, names: Names, to: str, apps: Apps, when_empty: str) -> None:
     """Upgrade or downgrade through this connection."""
     current = known_revisions(connection)
     config = build_config(names, connection)
     if is_downgrade(current, to):
         command.downgrade(config, to)
         return
-    config.attributes["targets"] = targets_for(connection, names, apps) if to == HEAD else [to]
+    config.attributes["targets"] = targets_for(connection, names, apps, when_empty) if to == HEAD else [to]
     command.upgrade(config, HEAD)
 
 
@@ -96,22 +98,27 @@ def is_downgrade(current: Sequence[str], to: str) -> bool:
     return to in {script.revision for several in behind for script in list(several)[1:]}
 
 
-def targets_for(connection: Connection | None, names: Names, apps: Apps) -> list[str]:
+def targets_for(connection: Connection | None, names: Names, apps: Apps, when_empty: str = "all") -> list[str]:
     """List the heads to upgrade to: the engine, the installed applications, and those that are asked for.
 
     Ingest is left out by itself where a backend owns its tables.
     """
     installed = installed_branches(known_revisions(connection)) if connection else []
-    if apps == "all" or (apps is None and not installed):
-        wanted = [each.name for each in APPLICATIONS]
-        if INGEST not in installed and connection and has_sessions(connection, names):
-            wanted.remove(INGEST)
-    else:
-        wanted = [] if apps in (None, "none") else [name.strip() for name in apps.split(",")]
+    wanted = parse_apps(apps or ("none" if installed else when_empty))
+    is_named = apps not in (None, "all")
+    if INGEST in wanted and not is_named and INGEST not in installed and connection and has_sessions(connection, names):
+        wanted.remove(INGEST)
     if unknown := set(wanted) - {each.name for each in APPLICATIONS}:
         known = ", ".join(each.name for each in APPLICATIONS)
         raise Misconfigured(f"--apps: no application {', '.join(sorted(unknown))}; use {known}, all or none")
     return [f"{branch}@head" for branch in BRANCHES if branch in {"engine", *installed, *wanted}]
+
+
+def parse_apps(apps: str) -> list[str]:
+    """Parse `all`, `none`, or names of applications with commas between."""
+    if apps == "all":
+        return [each.name for each in APPLICATIONS]
+    return [] if apps == "none" else [name.strip() for name in apps.split(",")]
 
 
 def has_sessions(connection: Connection, names: Names) -> bool:

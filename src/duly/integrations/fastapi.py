@@ -88,7 +88,10 @@ def find_database(settings: Settings, dsn: str | None) -> Database:
         from duly.db.migrate import migrate  # with Alembic and SQLAlchemy
 
         migrate(
-            database.dsn, names_from_settings(settings), report=lambda text: log.info("database.migrating", step=text)
+            database.dsn,
+            names_from_settings(settings),
+            report=lambda text: log.info("database.migrating", step=text),
+            when_empty=settings.apps,
         )
     return database
 

@@ -156,7 +156,8 @@ def database_prefix(directory: Path) -> str:
 
 def build_test_template(dsn: str) -> None:
     """Migrate an empty database with the roles of the settings, and install a test clock."""
-    migrate(dsn, names_from_settings(load_settings()))
+    settings = load_settings()
+    migrate(dsn, names_from_settings(settings), when_empty=settings.apps)
     with connect(dsn, autocommit=True) as admin:
         install_test_clock(admin)
 
