@@ -1144,6 +1144,7 @@ declare
     earlier scheduler.confirmations;
     confirmation_id bigint;
     answered_at timestamptz;
+    unbooked text;
 begin
     select k.job_id, k.period_key, k.scheduled_at, j.user_id, j.name, j.status into schedule
     from scheduler.job_run_keys as k
@@ -1188,6 +1189,18 @@ begin
         raise exception 'run % cannot be answered', answer.run_id using errcode = 'DU007', detail = 'ARCHIVED';
     elsif run.status = 'pending' and answer.action = 'snooze' then
         raise exception 'run % has no sent reminder to snooze', answer.run_id using errcode = 'DU009';
+    end if;
+    -- A currency alone would turn the template's amount into another one; without a template nothing would be booked.
+    select min(given.field) into unbooked
+    from jsonb_object_keys(answer.payload) as given (field)
+    where answer.action = 'complete' and not answer.payload ? 'amount' and (
+        given.field = 'currency'
+        or not exists (select from scheduler.expense_templates as t where t.job_id = schedule.job_id)
+    );
+    if unbooked is not null then
+        raise exception 'payload.%: needs payload.amount%', unbooked, case when unbooked <> 'currency'
+            then format(', because schedule %s books no expense', schedule.job_id) else '' end
+            using errcode = 'invalid_parameter_value';
     end if;
     answered_at := duly.clock();
     insert into scheduler.confirmations
@@ -1236,7 +1249,7 @@ $$;
 comment on function scheduler.answer(bigint, bigint, text, text, jsonb) is
     'Answer a run, once: confirmation, status and expense together. DU002 the key belongs to another answer, DU005 no '
     'such run, DU006 answered already (the first receipt is in the detail), DU007 closed without an answer, DU009 '
-    'snoozed before its reminder was sent.';
+    'snoozed before its reminder was sent, 22023 the payload cannot be booked.';
 
 create or replace function scheduler.reverse_expense(
     user_id bigint, run_id bigint, within interval, out is_new boolean, out expense_id bigint
@@ -1244,13 +1257,12 @@ create or replace function scheduler.reverse_expense(
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
-    answered record;
+    run record;
     booked expense.expenses;
 begin
-    select k.job_id, k.period_key, c.confirmed_at into answered
+    select k.job_id, k.period_key into run
     from scheduler.job_run_keys as k
     join scheduler.jobs as j on j.id = k.job_id
-    left join scheduler.confirmations as c on c.job_run_id = k.job_run_id and c.action = 'complete'
     where k.job_run_id = reverse_expense.run_id
         and (reverse_expense.user_id is null or j.user_id = reverse_expense.user_id);
     if not found then
@@ -1258,15 +1270,15 @@ begin
     end if;
     select * into booked
     from expense.expenses as e
-    where e.source_ref = 'scheduler:' || answered.job_id || ':' || answered.period_key;
+    where e.source_ref = 'scheduler:' || run.job_id || ':' || run.period_key;
     if not found then
         raise exception 'nothing was booked for run %', reverse_expense.run_id using errcode = 'DU008';
     end if;
-    if answered.confirmed_at + within < duly.clock() and not exists (
+    if booked.occurred_at + within < duly.clock() and not exists (
         select from expense.expenses as e where e.reverses = booked.id
     ) then
         raise exception 'run % was confirmed at %: its expense can be reversed for % and no longer',
-            reverse_expense.run_id, answered.confirmed_at, within
+            reverse_expense.run_id, booked.occurred_at, within
             using errcode = 'DU008';
     end if;
     insert into expense.expenses
@@ -1697,8 +1709,8 @@ from unnest(
 "f1a0a3ad2eeab9bca5d47a91c976955cce15e84f775c441f1794f5fc0e09365a",
 "b813fd1b940a3a46d05cbc71d66a533a5e0ffe2882a7ea62918a10b393b6a1ed",
 "f5043888def8a4d94eb1946446af8d4f7ea392913afd49f129c6c11cbb6238d7",
-"bad13811987d22a11eab099b4fd431da9f0a089e31fb6dc8e8a337192bc9f0b9",
-"a1cb0ba3d711713ce54d5446342e414f8413e5827be73f6ae7da58e6cfb2eeba",
+"ffe462732aaed1f5d873eb6df0f06a371e89a1fb1aa02884b39b54ab578e0d6a",
+"b530b7c824a9a42de6faa862e9173f5e6cbd5270bddce36e509133a74402f7d5",
 "aff11bb37c30186a772bf11db728b449a2c1d030e4568ba6e1c78fc16b3ed919",
 "89746445ba82f75e8da5aebe8ec98acdf3107218c49c1dc0a9c42641b4c3070a",
 "63a619ec4e4781b05ffe73dff5b9d351682eed5a5ce735522245aa2706eb36c4",

@@ -141,8 +141,8 @@ class Answer:
         allowed = PAYLOAD_FIELDS[self.action]
         for name, value in self.payload.items():
             if name not in allowed:
-                valid = f"valid: {', '.join(allowed)}" if allowed else "it has no payload"
-                raise InvalidArgument(f"payload.{name}: unknown field for {self.action}; {valid}")
+                valid = f"; valid: {', '.join(f'payload.{each}' for each in allowed)}" if allowed else ""
+                raise InvalidArgument(f"payload.{name}: does not go with {self.action}{valid}")
             allowed[name](f"payload.{name}", value)
 
 

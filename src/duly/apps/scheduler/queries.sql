@@ -312,19 +312,16 @@ order by r.remind_at, r.id;
 -- name: supersede_reminders
 -- These schedules send a reminder now. When the message of an earlier run still waits for a channel that is not
 -- configured, and a later run is due, fail that message and close its run as missed. The sender (outbox/sender.py)
--- stored the reason for waiting in last_error; the schedule may have another channel by now.
+-- stored the reason for waiting in last_error.
 with superseded as (
     select o.id as message, r.id, r.scheduled_at
-    from unnest((select %(schedules)s::bigint[]), (select %(channels)s::text[]), (select %(recipients)s::text[]))
-        as g (job_id, channel, recipient)
-    join duly.outbox as o
-        on o.channel in (g.channel, 'telegram') and o.recipient = g.recipient and o.status = 'pending'
-        and o.kind = 'reminder.due' and o.payload -> 'job_id' = to_jsonb(g.job_id)
-        and starts_with(o.last_error, %(waiting)s || ': ')
-    join scheduler.job_run_keys as k on k.job_run_id = (o.payload ->> 'job_run_id')::bigint
-    join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
+    from unnest((select %(schedules)s::bigint[])) as g (job_id)
     join scheduler.jobs as j on j.id = g.job_id and j.catch_up <> 'all'
-    where r.status = 'pending' and r.message_id = o.id and exists (
+    join scheduler.job_runs as r
+        on r.job_id = g.job_id and r.status = 'pending' and r.scheduled_at < duly.now() and r.message_id is not null
+    join duly.outbox as o
+        on o.id = r.message_id and o.status = 'pending' and starts_with(o.last_error, %(waiting)s || ': ')
+    where exists (
         select
         from scheduler.job_runs as later
         where later.job_id = g.job_id and later.scheduled_at > r.scheduled_at and later.scheduled_at <= duly.now()

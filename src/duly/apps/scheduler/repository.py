@@ -325,9 +325,7 @@ async def supersede_reminders(connection: Connection, due: Sequence[DueRun]) -> 
     return await execute(
         connection,
         SQL.supersede_reminders,
-        schedules=[each.schedule_id for each in due],
-        channels=[each.channel for each in due],
-        recipients=[each.uid for each in due],
+        schedules=sorted({each.schedule_id for each in due}),
         waiting=NOT_CONFIGURED,
         reason=ClosingReason.SUPERSEDED,
     )

@@ -79,6 +79,18 @@ async def test_without_a_template_an_expense_is_booked_only_with_an_amount(sched
     assert booked(schedules) == [(Decimal(3), "SEK")]
 
 
+async def test_an_answer_that_could_not_be_booked_as_given_is_refused(schedules: ScheduleActions) -> None:
+    run = await sent_run(schedules)
+    with pytest.raises(InvalidArgument, match=r"payload\.currency: needs payload\.amount"):
+        await schedules.answer(run, currency="SEK")  # the amount of the schedule is in another currency
+    schedules.admin.execute("delete from scheduler.expense_templates")
+    with pytest.raises(InvalidArgument, match=r"payload\.category: needs payload\.amount, because .* books no expense"):
+        await schedules.answer(run, category="tv", note="with a tip")
+    assert (schedules.runs("status"), booked(schedules)) == (["sent"], [])
+    await schedules.answer(run, category="tv", amount="3")
+    assert booked(schedules, "amount, category") == [(Decimal(3), "tv")]
+
+
 async def test_second_answer_with_another_key_gets_the_first_receipt(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     first = await schedules.answer(run, "complete", "one")
@@ -154,10 +166,10 @@ async def test_an_answer_is_rolled_back_when_booking_fails(schedules: ScheduleAc
         ("complete", {"amount": "1e3000000000"}, "payload.amount: must be an amount"),
         ("complete", {"amount": "1e999999999999999999"}, "payload.amount: must be an amount"),
         ("complete", {"currency": "euro"}, "payload.currency: must be three capital letters"),
-        ("complete", {"minutes": 5}, "payload.minutes: unknown field for complete"),
+        ("complete", {"minutes": 5}, "payload.minutes: does not go with complete; valid: payload.amount, "),
         ("snooze", {"minutes": 0}, "payload.minutes: must be a number of minutes"),
         ("snooze", {"minutes": 10_081}, "payload.minutes: must be a number of minutes"),
-        ("skip", {"note": "x"}, "payload.note: unknown field for skip; it has no payload"),
+        ("skip", {"note": "x"}, "payload.note: does not go with skip"),
     ],
 )
 async def test_an_invalid_payload_is_refused_with_the_name_of_the_field(
@@ -194,6 +206,20 @@ async def test_reversal_is_limited_in_time(schedules: ScheduleActions) -> None:
     with pytest.raises(NothingToReverse, match="its expense can be reversed for 00:10:00 and no longer"):
         await service.reverse_expense(schedules.api, schedules.add_user(), run)
     assert len(booked(schedules)) == 1
+
+
+async def test_reversal_of_a_run_that_was_deleted_and_created_again_is_limited_in_time(
+    schedules: ScheduleActions,
+) -> None:
+    run = await sent_run(schedules)
+    await schedules.answer(run)
+    schedules.admin.execute("create table kept as select job_id, period_key, scheduled_at from scheduler.job_runs")
+    schedules.admin.execute("delete from scheduler.job_runs")
+    schedules.admin.execute("insert into scheduler.job_runs (job_id, period_key, scheduled_at) select * from kept")
+    schedules.admin.execute("drop table kept")
+    schedules.advance_clock(minutes=11)
+    with pytest.raises(NothingToReverse, match="its expense can be reversed for 00:10:00 and no longer"):
+        await service.reverse_expense(schedules.api, schedules.add_user(), schedules.run_id())
 
 
 @pytest.mark.parametrize("statement", ["update expense.expenses set amount = 1", "delete from expense.expenses"])

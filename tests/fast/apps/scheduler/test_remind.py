@@ -277,24 +277,27 @@ def test_reminder_is_in_the_users_language(language: str, expected: str) -> None
 # A channel that is not configured -------------------------------------------------------------------------------------
 
 
-async def remind_without_token(schedules: ScheduleActions) -> None:
-    """Plan, remind, and sweep with a sender that has no bot token."""
+async def remind_unconfigured(schedules: ScheduleActions) -> None:
+    """Plan, remind, and sweep with a sender whose channels for people lack a setting."""
     await schedules.plan()
     await schedules.remind()
-    sender = SendWork("outbox", OUTBOX, {}, Tuning(), unconfigured={"telegram": "TELEGRAM_BOT_TOKEN is not set"})
+    unconfigured = {"telegram": "TELEGRAM_BOT_TOKEN is not set", "apprise": "its extra is not installed"}
+    sender = SendWork("outbox", OUTBOX, {}, Tuning(), unconfigured=unconfigured)
     async with schedules.worker.transaction():
         await sender.sweep(schedules.worker)
 
 
-@pytest.mark.parametrize("other", [None, "console"])
-async def test_a_waiting_message_fails_when_a_later_run_is_due(other: str | None, schedules: ScheduleActions) -> None:
+@pytest.mark.parametrize(("channel", "other"), [("telegram", None), ("telegram", "console"), ("apprise", "console")])
+async def test_a_waiting_message_fails_when_a_later_run_is_due(
+    channel: str, other: str | None, schedules: ScheduleActions
+) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
-    schedule = await schedules.create(rule=DAILY, first_run_at=TEN)
-    await remind_without_token(schedules)
+    schedule = await schedules.create(rule=DAILY, first_run_at=TEN, channel=channel)
+    await remind_unconfigured(schedules)
     if other:
         schedules.admin.execute("update scheduler.jobs set channel = %s", [other])
     schedules.set_clock("2026-11-17T10:00:01+00:00")
-    await remind_without_token(schedules)
+    await remind_unconfigured(schedules)
     assert schedules.runs("status", "reason") == [
         ("skipped", "SUPERSEDED"),
         ("pending", None),
@@ -308,7 +311,7 @@ async def test_a_waiting_message_fails_when_a_later_run_is_due(other: str | None
 async def test_a_waiting_message_fails_when_its_run_is_answered(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     await schedules.create(rule=DAILY, first_run_at=TEN)
-    await remind_without_token(schedules)
+    await remind_unconfigured(schedules)
     await schedules.answer(schedules.run_id(), "complete")
     assert reminders(schedules, "status", "last_error") == [("failed", "it was answered before it was sent")]
 
@@ -316,9 +319,9 @@ async def test_a_waiting_message_fails_when_its_run_is_answered(schedules: Sched
 async def test_a_schedule_that_catches_up_on_all_keeps_its_waiting_messages(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     await schedules.create(rule=DAILY, first_run_at=TEN, catch_up=CatchUp.ALL)
-    await remind_without_token(schedules)
+    await remind_unconfigured(schedules)
     schedules.set_clock("2026-11-17T10:00:01+00:00")
-    await remind_without_token(schedules)
+    await remind_unconfigured(schedules)
     assert reminders(schedules, "status") == ["pending", "pending"]
 
 

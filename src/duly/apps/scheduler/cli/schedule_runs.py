@@ -11,7 +11,7 @@ import typer
 
 from duly.apps.scheduler import service
 from duly.apps.scheduler.explain import explain
-from duly.apps.scheduler.model import Action, Answer, Run, RunStatus
+from duly.apps.scheduler.model import Action, Answer, Run, RunStatus, parse_receipt
 from duly.apps.scheduler.reasons import describe_reason
 from duly.cli.database_call import call_as_api
 from duly.cli.options import Cursor, Json, Limit, OnlyUser
@@ -19,7 +19,7 @@ from duly.cli.output import creation_outcome, print_explanation, print_fields, p
 from duly.cli.owners import find_owner_id
 from duly.cli.timeline import print_timeline
 from duly.db.pool import Pool
-from duly.errors import AlreadyAnswered
+from duly.errors import AlreadyAnswered, InvalidArgument
 from duly.formatting import rewrite_commands
 from duly.paging import MAX_ROWS, Page
 from duly.settings import load_settings
@@ -107,11 +107,13 @@ def answer_run(
     key: Annotated[
         str | None, typer.Option(help="Idempotency key: the same answer again returns the first. Default: a new one.")
     ] = None,
-    minutes: Annotated[int | None, typer.Option(min=1, max=10_080, help="Minutes to snooze. Default: 60.")] = None,
-    amount: Annotated[
-        str | None, typer.Option(help="The amount paid, if it differs from that of the schedule.")
+    minutes: Annotated[
+        int | None, typer.Option(min=1, max=10_080, help="With snooze: how many minutes. Default: 60.")
     ] = None,
-    currency: Annotated[str | None, typer.Option(help="Currency of the amount, such as EUR.")] = None,
+    amount: Annotated[
+        str | None, typer.Option(help="With complete: the amount paid, if it differs from that of the schedule.")
+    ] = None,
+    currency: Annotated[str | None, typer.Option(help="Currency of this amount, such as EUR.")] = None,
     category: Category = None,
     merchant: Merchant = None,
     note: Note = None,
@@ -119,21 +121,25 @@ def answer_run(
 ) -> None:
     """Answer a run. A run has one final answer: another one is refused, and the receipt of the first is printed.
 
+    --amount, --currency, --category, --merchant and --note change the expense that complete books.
+
     Example: duly schedule answer 31 complete --amount 12.50 --note 'with a tip'
     """
     options = {"amount": amount, "currency": currency, "category": category, "merchant": merchant, "note": note}
     given = {name: value for name, value in {**options, "minutes": minutes}.items() if value is not None}
-    answer = Answer(Action(action), key if key is not None else str(uuid4()), given)
     try:
+        answer = Answer(Action(action), key if key is not None else str(uuid4()), given)
         creation = call_as_api(lambda pool: service.answer_run(pool, None, run, answer))
     except AlreadyAnswered as error:
-        receipt = error.receipt or {}
+        receipt = to_document(parse_receipt(error.receipt)) if error.receipt else {}
         if as_json:
             print(to_json({"error": {"code": error.code, "message": str(error)}, "receipt": receipt}))
         else:
             print(f"duly: {rewrite_commands(str(error))}", file=sys.stderr)
             print_fields(receipt)
         sys.exit(error.exit_status)
+    except InvalidArgument as error:
+        raise InvalidArgument(str(error).replace("payload.", "--")) from None
     outcome, receipt = creation_outcome(creation), creation.row
     if as_json:
         print(to_json({"outcome": outcome, **to_document(receipt)}))
@@ -146,16 +152,18 @@ def answer_run(
 def reverse_expense(run: RunId, as_json: Json = False) -> None:
     """Reverse the expense of a run by a second expense, within DULY_SCHEDULER_REVERSAL_SECONDS of the answer.
 
+    The setting is read where this command runs, which may differ from that of the server.
+
     Example: duly schedule reverse-expense 31
     """
     seconds = load_settings().scheduler_reversal_seconds
     creation = call_as_api(lambda pool: service.reverse_expense(pool, None, run, seconds))
     outcome, expense = creation_outcome(creation), creation.row
     if as_json:
-        print(to_json({"outcome": outcome, **asdict(expense)}))
+        print(to_json({"outcome": outcome, **to_document(expense)}))
         return
     print(f"{outcome:17} expense {expense.id} reverses expense {expense.reverses}")
-    print_fields(asdict(expense))
+    print_fields(to_document(expense))
 
 
 @app.command("timeline")

@@ -173,8 +173,8 @@ class ConfirmationRequest(RequestModel):
     )
     payload: Payload = Field(
         default_factory=dict[str, Any],
-        description="With `complete`: `amount`, `currency`, `category`, `merchant`, `note` of the expense. With "
-        "`snooze`: `minutes`.",
+        description="With `complete`: `amount`, `currency`, `category`, `merchant`, `note` of the expense; a currency "
+        "needs an amount, and without an expense of the schedule every field does. With `snooze`: `minutes`.",
         examples=[{"amount": "12.50"}],
     )
 
