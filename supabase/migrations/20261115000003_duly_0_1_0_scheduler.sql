@@ -183,7 +183,9 @@ create table scheduler.jobs (
 comment on table scheduler.jobs is 'Schedules: person, rule, how long before they are reminded, and by which channel.';
 comment on column scheduler.jobs.rule is
     '`cron:` and five fields, or JSON; in its own zone, else the person''s, else UTC.';
-comment on column scheduler.jobs.catch_up is 'Which missed periods are reminded of: the latest, all or none.';
+comment on column scheduler.jobs.catch_up is
+    'Which periods that were missed while no worker planned are reminded of: the latest, all (at most a hundred) or '
+    'none. Those of a pause never are.';
 create index idx_jobs__user_id on scheduler.jobs (user_id);
 
 create table scheduler.expense_templates (
@@ -443,6 +445,7 @@ declare
 begin
     select * into limits from scheduler.limits();
     if new.first_run_at < duly.now() - make_interval(years => limits.max_past_years) then
+        -- The table has no constraint of this name: the error table of Python reads it (db/error_table.py).
         raise exception 'first_run_at: may lie at most % years back, not at %', limits.max_past_years, new.first_run_at
             using errcode = 'check_violation', constraint = 'ck_jobs__first_run_at';
     end if;
@@ -581,8 +584,10 @@ begin
         where e.id = new.reverses and e.reverses is null and e.amount = -new.amount
             and (e.user_id, e.currency) = (new.user_id, new.currency)
     ) then
+        -- The table has no constraint of this name: it tells callers what was refused.
         raise exception 'expense % cannot be reversed so: the same user and currency, the negative amount, no reversal',
-            new.reverses using errcode = 'check_violation', constraint = 'ck_expenses__reverses';
+            new.reverses
+            using errcode = 'check_violation', constraint = 'ck_expenses__reverses';
     end if;
     return new;
 end
@@ -655,7 +660,7 @@ end
 $$;
 
 comment on function scheduler.lock_partitions() is
-    'Lock job_runs for a change of its partitions within three seconds, or fail with lock_not_available.';
+    'Lock job_runs for a change of its partitions within five seconds, or fail with lock_not_available.';
 
 create or replace function scheduler.attach_partition(part text, first_at timestamptz, end_at timestamptz) returns void
     language plpgsql set search_path = pg_catalog, pg_temp set timezone = 'UTC' set lock_timeout = '3s'
@@ -1058,7 +1063,8 @@ end
 $$;
 
 comment on function scheduler.ensure_run(bigint, text, timestamptz) is
-    'Create the run of a period, or return the existing one unchanged; is_new says which.';
+    'Create the run of a period, or return the existing one unchanged; is_new says which. For other programs: duly '
+    'itself plans many runs in one statement.';
 
 -- Sent reminders ------------------------------------------------------------------------------------------------------
 
@@ -1340,7 +1346,7 @@ select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status, (
             order by later.scheduled_at
             offset 99
             limit 1
-        ) then 'TOO_MANY_LATER'
+        ) then 'TOO_MANY'
     end
     from scheduler.jobs as j
     where j.id = d.job_id
@@ -1672,7 +1678,7 @@ from unnest(
 "61bb8aa907cefd1d6c828c320db3a721e1ace183367977310f9c77a768a0fade",
 "b0a38a3adc85e7c76880f6bcd1b61b75675c5ea253d6a364678a1547bd4af56f",
 "a8885ad6c1f65b8457583c09dc7dcc647a171fccd4a344cd1611f302dc8f98e5",
-"b645a72b55ba92556f407cb5269984145bf19247d3af5cd2596baee50e18f85a",
+"d3e0cda5c96fe5b7ddca26ccde6a04e7847cc13111b63086044942d5da0c90b7",
 "317581a387e3e11a56623f5c2e3e5e7f143ce07cfa50e2d8f9ea1c9092ae7c00",
 "8e3194d61856a0c9e599175d57d7d8acc66ad22baf75faee79fe6c209fd0453a",
 "04ef3cb8bc6f6564f94a6d09271fd629717ddf545725eaccf7f7366cf232c120",
@@ -1686,11 +1692,11 @@ from unnest(
 "8ffe9d35f9d13481c17294aa6323116ba56311eaf3d3b0328c05f9a89bc6ee33",
 "16ee85d48a67b78a90f9d47b51cbe695f51250e9bc62011dd34570b8ec9da68f",
 "756edfaff6bf7c1c2eb1712bb3efa8fa97190f19bb7bf36bc2f2d077371efd26",
-"8a18666d8ce5ce0fbc4363b9d202af33f108b6eb7b0aa5d2375e041bf9fa1425",
+"02f2494d0c578d43e2150a2d678441ac6db4ac0ddace40643fe6e1dcd772aae0",
 "03ff0bf7eb6a6a9d76d262b4da4c14150be766454534e77fd4a56747611ee79a",
 "7b4ac8453338a4788c6b5a5393dd1b4bab7cdc3bf344f4d6dd7d87cee2e919c9",
 "1baba241269ede74047c4dbecf7016c2b1c8ad7759d39ab7d8ef691e183d20ef",
-"7c128e550915463236e225b3c62e75039a78ea8c9b72840b800aa535dcb17df7",
+"ca90f468ec7658e040cb3c96dba082d7b52daf49df64fd314b1f8af6a0af4be5",
 "8a3ae3f0138100bf72518d556f9357b327b206d58f9371167a0ce888d287ebeb",
 "6e15878f8274321a53c3a9f13fdd0b9004a95f63578de5a05dc82b8a0d9389ca",
 "834d7921fe20553ec9e7f4528ebf62e6405a0228366d0a2b4ae1903bb3f0bcab",
@@ -1705,14 +1711,14 @@ from unnest(
 "9d23bb5cf6a73711256690291cf3df38aba1d1f5f7208438e7cdd0640423283c",
 "7370c632c7aeac4b433c9bea71283ae53b0192b836d893ab4d416524f5fbf315",
 "b7bdd6262ca300d8f64b9dd05d938a53005aef27a04f70acb1f5480443dd9c53",
-"5e23739d0166849292cbaa1755f9b6c43139d51b57cb1c3cef6c0a60fe528f55",
+"6b1ceedd5ca4124847779c5cfdb79db4a65d08f9b41de424a7a3666bba6a77aa",
 "f1a0a3ad2eeab9bca5d47a91c976955cce15e84f775c441f1794f5fc0e09365a",
 "b813fd1b940a3a46d05cbc71d66a533a5e0ffe2882a7ea62918a10b393b6a1ed",
 "f5043888def8a4d94eb1946446af8d4f7ea392913afd49f129c6c11cbb6238d7",
 "ffe462732aaed1f5d873eb6df0f06a371e89a1fb1aa02884b39b54ab578e0d6a",
 "b530b7c824a9a42de6faa862e9173f5e6cbd5270bddce36e509133a74402f7d5",
 "aff11bb37c30186a772bf11db728b449a2c1d030e4568ba6e1c78fc16b3ed919",
-"89746445ba82f75e8da5aebe8ec98acdf3107218c49c1dc0a9c42641b4c3070a",
+"dbee552ea6761719c9763c6110e31f0904d72625f2bffb1442a448a53d2e1dc9",
 "63a619ec4e4781b05ffe73dff5b9d351682eed5a5ce735522245aa2706eb36c4",
 "235d36cf9c01cdf319e2f2c6c8b8ef27be8a050493065c0e20a1412108de471a",
 "cb6660094e5a1f70847c98045c19c3a74254c8b4fc696645a5114db185cdd541",

@@ -389,7 +389,7 @@ PLANTED_VIOLATIONS = {
         ENTRIES + BO + REVERSE.replace("select user_id", f"select {BO_ID}")
     ),
     "sent_runs_have_a_reminder": SCHEDULED + "update scheduler.job_runs set status = 'sent'",
-    "no_run_of_this_month_is_in_an_edge": (
+    "no_run_of_this_month_is_in_the_future_partition": (
         "do $$ declare part text; begin for part in select name from scheduler.list_partitions()"
         " where isfinite(first_at) loop execute 'alter table scheduler.job_runs detach partition scheduler.' || part;"
         " end loop;"

@@ -999,8 +999,8 @@ DB = (
     Fault(
         "db-reversal-window",
         "src/duly/apps/scheduler/functions.sql",
-        "if answered.confirmed_at + within < duly.clock() and not exists (",
-        "if answered.confirmed_at is null and not exists (",
+        "if booked.occurred_at + within < duly.clock() and not exists (",
+        "if booked.occurred_at is null and not exists (",
         "An expense can be reversed for ever.",
     ),
     Fault(

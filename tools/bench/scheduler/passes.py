@@ -53,7 +53,7 @@ async def plan_all(connection: AsyncConnection[object]) -> None:
         if not leases:
             return
         finished = [
-            LeaseOutcome(lease, await work.plan_runs(work.build_call(lease, StopSignal()).arguments[0]))
+            LeaseOutcome(lease, await work.compute_runs(work.build_call(lease, StopSignal()).arguments[0]))
             for lease in leases
         ]
         async with connection.transaction():

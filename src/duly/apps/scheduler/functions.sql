@@ -35,6 +35,7 @@ declare
 begin
     select * into limits from scheduler.limits();
     if new.first_run_at < duly.now() - make_interval(years => limits.max_past_years) then
+        -- The table has no constraint of this name: the error table of Python reads it (db/error_table.py).
         raise exception 'first_run_at: may lie at most % years back, not at %', limits.max_past_years, new.first_run_at
             using errcode = 'check_violation', constraint = 'ck_jobs__first_run_at';
     end if;
@@ -159,8 +160,10 @@ begin
         where e.id = new.reverses and e.reverses is null and e.amount = -new.amount
             and (e.user_id, e.currency) = (new.user_id, new.currency)
     ) then
+        -- The table has no constraint of this name: it tells callers what was refused.
         raise exception 'expense % cannot be reversed so: the same user and currency, the negative amount, no reversal',
-            new.reverses using errcode = 'check_violation', constraint = 'ck_expenses__reverses';
+            new.reverses
+            using errcode = 'check_violation', constraint = 'ck_expenses__reverses';
     end if;
     return new;
 end
@@ -228,7 +231,7 @@ begin
 end
 $$;
 comment on function scheduler.lock_partitions() is
-    'Lock job_runs for a change of its partitions within three seconds, or fail with lock_not_available.';
+    'Lock job_runs for a change of its partitions within five seconds, or fail with lock_not_available.';
 
 create or replace function scheduler.attach_partition(part text, first_at timestamptz, end_at timestamptz) returns void
     language plpgsql set search_path = pg_catalog, pg_temp set timezone = 'UTC' set lock_timeout = '3s'
@@ -618,7 +621,8 @@ begin
 end
 $$;
 comment on function scheduler.ensure_run(bigint, text, timestamptz) is
-    'Create the run of a period, or return the existing one unchanged; is_new says which.';
+    'Create the run of a period, or return the existing one unchanged; is_new says which. For other programs: duly '
+    'itself plans many runs in one statement.';
 
 -- Sent reminders ------------------------------------------------------------------------------------------------------
 
@@ -894,7 +898,7 @@ select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status, (
             order by later.scheduled_at
             offset 99
             limit 1
-        ) then 'TOO_MANY_LATER'
+        ) then 'TOO_MANY'
     end
     from scheduler.jobs as j
     where j.id = d.job_id

@@ -317,7 +317,7 @@ order by offender
 limit %(limit)s;
 
 -- name: reminders_go_to_their_user
--- A reminder is sent to the user of its schedule, and refers to a run that exists or existed.
+-- A reminder of a run, as long as the run has its key, is addressed to the user of its schedule.
 select offender
 from (
     select format('message %%s about run %%s is for %%s, and the schedule is of %%s', o.id, o.payload ->> 'job_run_id',
@@ -332,9 +332,10 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: no_run_of_this_month_is_in_an_edge
--- A run of this month or the next lies in its month, not in an edge.
-select format('run %%s of %%s lies in the future edge', r.id, r.scheduled_at) as offender
+-- name: no_run_of_this_month_is_in_the_future_partition
+-- A run of this month or the next lies in the partition of its month, not in the open-ended one for the future. (That
+-- for the past ends where the first month begins: see partitions_cover_all_time.)
+select format('run %%s of %%s lies in the future partition', r.id, r.scheduled_at) as offender
 from scheduler.job_runs_future as r
 where r.scheduled_at >= date_trunc('month', duly.now(), 'UTC')
     and r.scheduled_at < date_trunc('month', duly.now(), 'UTC') + interval '2 months'

@@ -90,7 +90,8 @@ limit %(limit)s;
 
 -- name: renew
 -- Every lease that is still ours is extended, and nothing here waits for a lock. A locked row is skipped and read
--- back: if it is still ours, our own transaction has locked it and the next heartbeat renews it; otherwise it is lost.
+-- back: if it is still ours, a transaction that has not committed has locked it, our own or an edit of the schedule,
+-- and the next heartbeat renews it or finds it lost; otherwise it is lost already.
 -- An expired lease is lost too: a heartbeat that crosses a release must not undo it.
 with given as (
     select g.key, g.owner from unnest(%(keys)s::bigint[], %(owners)s::text[]) as g (key, owner) order by g.key

@@ -62,10 +62,10 @@ class Action(StrEnum):
 
 
 class CatchUp(StrEnum):
-    """Which of the missed periods send a reminder after all."""
+    """Which periods that were missed while no worker planned send a reminder after all; those of a pause never do."""
 
     LATEST = "latest"
-    ALL = "all"
+    ALL = "all"  # at most the latest hundred
     NONE = "none"
 
 

@@ -5,7 +5,7 @@
 Months are taken off the edges and follow each other without a gap, so that a run of any time has a partition. A
 month can be archived when it is over and none of its runs is open, and dropped when it is also the first. Dropping
 removes the runs; their keys stay, so that a period never gets a second run. Changes of the table give up after waiting
-three seconds for locks.
+five seconds for locks.
 """
 
 import re
@@ -235,6 +235,6 @@ async def lock_errors_as_unavailable() -> AsyncGenerator[None, None]:
         yield
     except (LockNotAvailable, DeadlockDetected):
         raise Unavailable(
-            "could not lock scheduler.job_runs and scheduler.jobs within 3 s: another session, for example pg_dump, "
+            "could not lock scheduler.job_runs and scheduler.jobs within 5 s: another session, for example pg_dump, "
             "has a lock on them; nothing was changed, retry when it has ended"
         ) from None

@@ -56,7 +56,7 @@ order by r.scheduled_at, r.id
 limit %(limit)s;
 
 -- name: lock_partitions
--- Wait at most three seconds, in short tries: other sessions queue behind a request that waits.
+-- Wait at most five seconds, in short tries: other sessions queue behind a request that waits.
 select scheduler.lock_partitions();
 
 -- name: drop_partition

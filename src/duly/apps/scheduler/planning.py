@@ -177,7 +177,7 @@ def missed_ranges(
     ranges = [
         (from_at, paused_at, ClosingReason.DUE_BEFORE_PAUSE),
         (paused_at, resumed_at, ClosingReason.PAUSED),
-        (resumed_at, until_at, ClosingReason.TOO_MANY_LATER),
+        (resumed_at, until_at, ClosingReason.TOO_MANY),
     ]
     rule_fields = (schedule.rule, schedule.zone, schedule.not_before)
     return [

@@ -1,5 +1,6 @@
--- The scheduler. Every statement is limited to the schedules of one user; with a null user_id, an operator sees all.
--- The tables call a schedule's id job_id; the columns returned to Python call it schedule_id.
+-- The scheduler. Statements of a request are limited to the schedules of one user; with a null user_id, an operator
+-- sees all. Planning and reminding are for all schedules. The tables call a schedule's id job_id; the columns returned
+-- to Python call it schedule_id.
 
 -- Schedules -----------------------------------------------------------------------------------------------------------
 

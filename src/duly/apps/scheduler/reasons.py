@@ -19,7 +19,7 @@ class ClosingReason(StrEnum):
     DUE_BEFORE_PAUSE = "DUE_BEFORE_PAUSE"
     TOO_LATE = "TOO_LATE"
     SUPERSEDED = "SUPERSEDED"
-    TOO_MANY_LATER = "TOO_MANY_LATER"
+    TOO_MANY = "TOO_MANY"
 
 
 def parse_reason(text: str) -> ClosingReason | None:

@@ -29,8 +29,6 @@ from duly.lease.work import LeaseOutcome, StopSignal, Tuning, Work
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp
 
-PLAN_SECONDS = 20.0
-
 log = get_log("duly.scheduler")
 
 
@@ -72,10 +70,14 @@ class ScheduleWork(Work):
         return with_planning_inputs(leases, inputs)
 
     def build_call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
-        """Return the call that computes the next runs."""
-        return Call(self.plan_runs, (lease.row["planning_input"],), timeout_seconds=PLAN_SECONDS)
+        """Return the call that computes the next runs, on the loop of the handlers: one plan after the other.
 
-    async def plan_runs(self, schedule: PlanningInput) -> PlannedRuns:
+        Nearly every plan takes less than a millisecond; the first one after years takes a fraction of a second. Threads
+        would compete with the control loop for the interpreter.
+        """
+        return Call(self.compute_runs, (lease.row["planning_input"],))
+
+    async def compute_runs(self, schedule: PlanningInput) -> PlannedRuns:
         """Compute the next runs of a schedule."""
         return plan_runs(schedule, self.horizon)
 

@@ -66,7 +66,7 @@ async def test_minutely_rule_starting_years_ago_creates_at_most_the_limit_of_row
     assert schedules.one("select count(*) from duly.transition where machine = 'run'") == rows
     ranges = schedules.rows("select job_id, from_at, until_at, reason from scheduler.missed_ranges")
     cutoff = datetime(2026, 11, 16, 9, 1, tzinfo=UTC) - timedelta(minutes=MAX_MISSED_RUNS)
-    assert ranges == [(schedule.id, begin, cutoff, ClosingReason.TOO_MANY_LATER)]
+    assert ranges == [(schedule.id, begin, cutoff, ClosingReason.TOO_MANY)]
     await schedules.run_cycle()
     messages = schedules.one("select count(*) from duly.outbox")
     assert messages == {CatchUp.ALL: MAX_MISSED_RUNS, CatchUp.LATEST: 1, CatchUp.NONE: 10}[catch_up]
@@ -90,7 +90,7 @@ async def test_each_missed_period_of_a_range_is_listed(schedules: ScheduleAction
     assert named + rows == every_day
     assert len(rows) == MAX_MISSED_RUNS + 1  # and the one within the horizon
     first = (await service.list_missed(schedules.api, schedule.user_id, schedule.id)).items[0]
-    assert first.reason is ClosingReason.TOO_MANY_LATER
+    assert first.reason is ClosingReason.TOO_MANY
 
 
 async def test_periods_missed_during_a_long_pause_are_stored_as_a_range(schedules: ScheduleActions) -> None:
@@ -110,7 +110,7 @@ def test_missed_ranges_are_split_at_the_pause_with_their_reasons() -> None:
     schedule_input = make_input("cron: 0 * * * *", now, now - timedelta(days=100))
     paused_at, resumed_at = now - timedelta(days=60), now - timedelta(days=20)
     made = plan_runs(replace(schedule_input, paused_at=paused_at, resumed_at=resumed_at))
-    reasons = [ClosingReason.DUE_BEFORE_PAUSE, ClosingReason.PAUSED, ClosingReason.TOO_MANY_LATER]
+    reasons = [ClosingReason.DUE_BEFORE_PAUSE, ClosingReason.PAUSED, ClosingReason.TOO_MANY]
     assert [each.reason for each in made.missed] == reasons
     assert made.missed[0].until_at == made.missed[1].from_at == paused_at + timedelta(minutes=30)
     assert made.missed[1].until_at == made.missed[2].from_at == resumed_at + timedelta(minutes=30)

@@ -102,7 +102,7 @@ async def test_making_a_month_waits_for_a_reader_in_short_tries_that_let_others_
         dump.execute("select count(*) from scheduler.job_runs")
         made = threads.submit(make_ahead, dsn, 4)
         with psycopg.connect(dsn, autocommit=True) as other:
-            other.execute("set statement_timeout = '1s'")  # far below the three seconds of all tries
+            other.execute("set statement_timeout = '1s'")  # far below the seconds of all tries
             while not made.done():
                 other.execute(
                     "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"

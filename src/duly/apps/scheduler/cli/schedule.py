@@ -45,7 +45,7 @@ FirstRunAt = Annotated[
 Amount = Annotated[str | None, typer.Option(help="The expense booked when a run is confirmed, such as 9.99.")]
 Currency = Annotated[str | None, typer.Option(help="Currency of the amount, such as EUR. Default: that of the user.")]
 CHANNEL_HELP = "The channel of its reminders. Without a bot, those for telegram are printed on the console."
-CATCH_UP_HELP = "Which missed periods get a reminder."
+CATCH_UP_HELP = "Which periods missed while no worker ran get a reminder; all: at most 100. Those of a pause never do."
 ADVANCE_HELP = "Minutes between reminder and due time, at most a week."
 RULE_HELP = "`cron:` and five fields, or JSON with every, at and more."
 

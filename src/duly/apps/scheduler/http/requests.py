@@ -113,7 +113,9 @@ class ScheduleRequest(RequestModel):
     advance_minutes: AdvanceMinutes = 0
     channel: Channel = "telegram"
     catch_up: CatchUp = Field(
-        default=CatchUp.LATEST, description="Which missed periods are reminded of: the latest, all, or none."
+        default=CatchUp.LATEST,
+        description="Which periods that were missed while no worker planned are reminded of: the latest, all (at most "
+        "a hundred), or none. Those of a pause never are.",
     )
     expense: ExpenseTemplateRequest | None = Field(default=None, description="Without it no expense is booked.")
 

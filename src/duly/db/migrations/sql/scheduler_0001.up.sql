@@ -39,7 +39,9 @@ create table scheduler.jobs (
 comment on table scheduler.jobs is 'Schedules: person, rule, how long before they are reminded, and by which channel.';
 comment on column scheduler.jobs.rule is
     '`cron:` and five fields, or JSON; in its own zone, else the person''s, else UTC.';
-comment on column scheduler.jobs.catch_up is 'Which missed periods are reminded of: the latest, all or none.';
+comment on column scheduler.jobs.catch_up is
+    'Which periods that were missed while no worker planned are reminded of: the latest, all (at most a hundred) or '
+    'none. Those of a pause never are.';
 create index idx_jobs__user_id on scheduler.jobs (user_id);
 
 create table scheduler.expense_templates (
