@@ -215,6 +215,18 @@ begin
 end
 $$;
 
+create or replace function duly.refuse_row(machine text, key text, broken_rule text) returns boolean
+    language plpgsql
+    as $$
+begin
+    raise exception '% % breaks the rule %', machine, key, broken_rule
+        using errcode = 'check_violation', constraint = broken_rule;
+end
+$$;
+
+comment on function duly.refuse_row(text, text, text) is
+    'Refuses a row that breaks a rule of its state machine, as a CHECK constraint of this name would; returns nothing.';
+
 create or replace function duly.this_window() returns bigint
     language sql volatile parallel safe
     return floor(date_part('epoch', clock_timestamp()) * 20)::bigint;
@@ -764,6 +776,18 @@ begin
 end
 $$;
 
+create or replace function duly.refuse_row(machine text, key text, broken_rule text) returns boolean
+    language plpgsql
+    as $$
+begin
+    raise exception '% % breaks the rule %', machine, key, broken_rule
+        using errcode = 'check_violation', constraint = broken_rule;
+end
+$$;
+
+comment on function duly.refuse_row(text, text, text) is
+    'Refuses a row that breaks a rule of its state machine, as a CHECK constraint of this name would; returns nothing.';
+
 create or replace function duly.this_window() returns bigint
     language sql volatile parallel safe
     return floor(date_part('epoch', clock_timestamp()) * 20)::bigint;
@@ -1306,12 +1330,12 @@ begin
         insert into ledger.job as new_job (
             id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
             backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
-            created_at, updated_at, event_detail
+            created_at, updated_at, event_detail, revision
         ) values (
             duly.new_id(), org, enqueue.type, enqueue.payload, key, digest, enqueue.queue, enqueue.priority, due,
             enqueue.max_attempts, enqueue.backoff_policy, enqueue.backoff_base_seconds, enqueue.backoff_cap_seconds,
             enqueue.timeout_seconds, enqueue.retain_for, enqueue.requested_by, now, now,
-            ledger.first_event_detail(enqueue.actor, enqueue.requested_by)
+            ledger.first_event_detail(enqueue.actor, enqueue.requested_by), 1
         )
         on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing
         returning new_job.id into enqueue.id;
@@ -1418,13 +1442,13 @@ begin
     insert into ledger.job (
         id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
         backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
-        created_at, updated_at, event_detail
+        created_at, updated_at, event_detail, revision
     )
     select
         g.id, org, enqueue_many.type, g.payload, g.key, g.digest, enqueue_many.queue, coalesce(g.priority, 0),
         coalesce(g.run_at, due), enqueue_many.max_attempts, enqueue_many.backoff_policy,
         enqueue_many.backoff_base_seconds, enqueue_many.backoff_cap_seconds, enqueue_many.timeout_seconds,
-        enqueue_many.retain_for, enqueue_many.requested_by, now, now, origin
+        enqueue_many.retain_for, enqueue_many.requested_by, now, now, origin, 1
     from unnest(ids, payloads, keys, digests, priorities, run_ats) as g (id, payload, key, digest, priority, run_at)
     order by g.key
     on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing;
@@ -1516,10 +1540,12 @@ create or replace function ledger.claim(
     -- plpgsql caches plans, perhaps from when the table was small, so the scan in the order of the index is forced. Up
     -- to PostgreSQL 17 the cost that a disabled node adds would start JIT on every call, which takes longer than the
     -- claim.
-    language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_sort = off set jit = off
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_sort = off set jit = off
     as $$
 declare
     now constant timestamptz := duly.now();
+    claimed_at constant timestamptz := duly.clock();
     remaining bigint := max_jobs;
     capacities jsonb := '{}';
     capacity bigint;
@@ -1614,8 +1640,10 @@ begin
         return query
             update ledger.job as t
             set status = 'running', lease_owner = claim.owner, starts = t.starts + 1,
-                lease_expires_at = duly.clock() + make_interval(secs => lease_seconds),
-                stage = null, progress = null, event_detail = null
+                lease_expires_at = claimed_at + make_interval(secs => lease_seconds),
+                stage = null, progress = null, event_detail = null,
+                revision = t.revision + 1, transition_from = 'queued', updated_at = claimed_at, attempt = t.starts,
+                started_at = coalesce(t.started_at, claimed_at)
             where t.id = any (array(
                 select j.id
                 from ledger.job j
@@ -1645,20 +1673,25 @@ comment on function ledger.claim(text[], text[], text, double precision, bigint,
     'cannot remove them while an old transaction is open.';
 
 -- Done ----------------------------------------------------------------------------------------------------------------
--- Nearly every job ends here, so it is a function, whose plan is cached: one lookup by id per row, in the order of the
--- ids. `= any (array[job])` rules out hash and merge joins, and scans of the table are disabled, so no statistics lead
--- to another plan.
+-- Nearly every job ends here, so it is a function, whose plan is cached, and it writes what the guard would write. One
+-- lookup by id per row, in the order of the ids: `= any (array[job])` rules out hash and merge joins, and scans of the
+-- table are disabled, so no statistics lead to another plan.
 
 create or replace function ledger.done(jobs uuid[], owners text[], results jsonb[]) returns setof uuid
-    language plpgsql set search_path = pg_catalog, pg_temp
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set jit = off
     as $$
+declare
+    now constant timestamptz := duly.clock();
 begin
-    -- Tests lease_expires_at, not status, so that no index but the primary key fits.
+    -- Tests lease_expires_at, not status, so that no index but the primary key fits. A row that was locked may have
+    -- changed after this began, and is not stamped earlier than that.
     return query
         update ledger.job as t
         set status = 'succeeded', settled_by = given.owner, lease_owner = null, lease_expires_at = null,
-            result = given.result, last_error_code = null, last_error_message = null, event_detail = null
+            result = given.result, last_error_code = null, last_error_message = null, event_detail = null,
+            revision = t.revision + 1, transition_from = 'running', updated_at = greatest(now, t.updated_at),
+            finished_at = greatest(now, t.updated_at), retain_until = greatest(now, t.updated_at) + t.retain_for
         from (
             select g.job, g.owner, g.result
             from unnest(jobs, owners, results) as g (job, owner, result)
@@ -2067,22 +2100,15 @@ begin
             raise exception 'the idempotency key of job % can change only by its release, once the job is canceled',
                 old.id using errcode = 'DU001';
         end if;
-        if new.event_detail is not distinct from old.event_detail
-            and new.progressed_at is not distinct from old.progressed_at
-        then
-            new.event_detail := null;
-        end if;
+        new.event_detail := case when new.event_detail is distinct from old.event_detail
+            or new.progressed_at is distinct from old.progressed_at then new.event_detail end;
         new.updated_at := duly.clock();
         new.attempt := greatest(new.starts - 1, 0);
         new.started_at := case when new.status = 'running' then coalesce(old.started_at, new.updated_at)
             else old.started_at end;
-        if new.status in ('succeeded', 'canceled', 'dead_letter') then
-            new.finished_at := coalesce(old.finished_at, new.updated_at);
-            new.retain_until := new.finished_at + new.retain_for;
-        else
-            new.finished_at := null;
-            new.retain_until := null;
-        end if;
+        new.finished_at := case when new.status in ('succeeded', 'canceled',
+            'dead_letter') then coalesce(old.finished_at, new.updated_at) end;
+        new.retain_until := new.finished_at + new.retain_for;
     end if;
     broken_rule := case
         when (new.revision > 1 or new.type ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$') is false then 'ck_job__type'
@@ -2145,9 +2171,37 @@ begin
 end
 $guard$;
 
-create or replace trigger "job_guard"
-    before insert or update on "ledger"."job"
-    for each row execute function "ledger"."job_guard"();
+create or replace trigger "job_guard_insert"
+    before insert on "ledger"."job"
+    for each row when ((
+        new."status" in ('queued')
+        and new.revision = 1
+        and new.transition_from is null
+        and char_length(new.queue) <= 100
+        and new.idempotency_key is null
+    ) is not true)
+    execute function "ledger"."job_guard"();
+
+create or replace trigger "job_guard_update"
+    before update on "ledger"."job"
+    for each row when ((
+        (
+            old."status" = 'queued' and new."status" = 'running' and new.transition_from = 'queued'
+            or old."status" = 'running' and new."status" = 'succeeded' and new.transition_from = 'running'
+        )
+        and new."id" = old."id"
+        and new.revision = old.revision + 1
+        and new.event_detail is null
+        and new.updated_at between statement_timestamp() and clock_timestamp()
+        and new.attempt is not distinct from greatest(new.starts - 1, 0)
+        and new.started_at is not distinct from case when new.status = 'running' then coalesce(old.started_at,
+            new.updated_at) else old.started_at end
+        and new.finished_at is not distinct from case when new.status in ('succeeded', 'canceled',
+            'dead_letter') then coalesce(old.finished_at, new.updated_at) end
+        and new.retain_until is not distinct from new.finished_at + new.retain_for
+        and new.idempotency_key is not distinct from old.idempotency_key
+    ) is not true)
+    execute function "ledger"."job_guard"();
 
 create or replace function "ledger"."job_timeline"() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
@@ -2161,8 +2215,66 @@ begin
             progress) > 0 then coalesce(event_detail,
             jsonb_build_object()) || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress))
             else event_detail end
-    from new_rows
-    where transition_from is not null or tg_op = 'INSERT';
+    from (
+        select *, case
+            when tg_op = 'UPDATE' and not (
+                transition_from = 'queued' and status = 'running'
+                or transition_from = 'running' and status = 'succeeded'
+            ) then null
+            when (revision > 1 or type ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$') is false then 'ck_job__type'
+            when (
+                revision > 1 or (char_length(queue) <= 100 and queue ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$')
+            ) is false then 'ck_job__queue'
+            when (attempt = greatest(starts - 1, 0)) is false then 'ck_job__attempt'
+            when (max_attempts between 1 and 1000) is false then 'ck_job__max_attempts'
+            when (
+                starts between 0 and max_attempts - case when status = 'queued' then 1 else 0 end
+            ) is false then 'ck_job__starts'
+            when (snoozes between 0 and 1000) is false then 'ck_job__snoozes'
+            when (priority between -100 and 100) is false then 'ck_job__priority'
+            when (idempotency_key <> '') is false then 'ck_job__idempotency_key'
+            when (
+                case when idempotency_key is null then request_digest is null else octet_length(request_digest) = 32 end
+            ) is false then 'ck_job__request_digest'
+            when (
+                jsonb_typeof(payload) = 'object' and pg_column_size(payload) <= 1048576
+            ) is false then 'ck_job__payload'
+            when (pg_column_size(result) <= 1048576) is false then 'ck_job__result'
+            when (timeout_seconds > 0 and timeout_seconds <= 31622400) is false then 'ck_job__timeout_seconds'
+            when (
+                backoff_base_seconds >= 0 and backoff_base_seconds <= backoff_cap_seconds
+                    and backoff_cap_seconds <= 31622400
+            ) is false then 'ck_job__backoff'
+            when (
+                case status when 'running' then lease_owner is not null and lease_expires_at is not null
+                    when 'failed' then lease_owner is not null and lease_expires_at is null else lease_owner is null
+                    and lease_expires_at is null end
+            ) is false then 'ck_job__lease'
+            when (
+                char_length(lease_owner) between 1 and 300 and char_length(settled_by) <= 300
+            ) is false then 'ck_job__owners'
+            when (
+                last_error_code ~ '^[A-Z][A-Z0-9_]*$' and (status not in ('failed', 'dead_letter')
+                    or last_error_code is not null)
+            ) is false then 'ck_job__last_error'
+            when (progress between 0 and 100 and char_length(stage) between 1 and 200) is false then 'ck_job__progress'
+            when (retain_for between interval '1 days' and interval '3660 days') is false then 'ck_job__retain_for'
+            when ((finished_at is null) = (retain_until is null)) is false then 'ck_job__retain_until'
+            when (
+                jsonb_typeof(event_detail) = 'object' and pg_column_size(event_detail) <= 65536
+            ) is false then 'ck_job__event_detail'
+            when (
+                date_part('epoch', least(created_at, updated_at, started_at, finished_at, run_at, lease_expires_at,
+                    cancel_requested_at, progressed_at)) >= 946684800 and date_part('epoch', greatest(created_at,
+                    updated_at, started_at, finished_at, run_at, lease_expires_at, cancel_requested_at,
+                    progressed_at)) < 7258118400
+            ) is false then 'ck_job__years_2000_to_2200'
+        end as broken_rule
+        from new_rows
+        where transition_from is not null or tg_op = 'INSERT'
+        offset 0  -- the rules are written out once
+    ) as logged
+    where broken_rule is null or duly.refuse_row('job', "id"::text, broken_rule);
     return null;
 end
 $timeline$;
@@ -2321,6 +2433,7 @@ from unnest(
 "function duly.is_time_zone",
 "function duly.touch",
 "function duly.refuse_change",
+"function duly.refuse_row",
 "function duly.this_window",
 "function duly.wake",
 "function duly.wake_workers",
@@ -2380,7 +2493,8 @@ from unnest(
 "policy job_event_of_any_tenant on ledger.job_event",
 "block supabase",
 "function \\"ledger\\".\\"job_guard\\"",
-"trigger \\"job_guard\\" on \\"ledger\\".\\"job\\"",
+"trigger \\"job_guard_insert\\" on \\"ledger\\".\\"job\\"",
+"trigger \\"job_guard_update\\" on \\"ledger\\".\\"job\\"",
 "function \\"ledger\\".\\"job_timeline\\"",
 "trigger \\"job_timeline_insert\\" on \\"ledger\\".\\"job\\"",
 "trigger \\"job_timeline_update\\" on \\"ledger\\".\\"job\\"",
@@ -2391,6 +2505,7 @@ from unnest(
 "f7455ee68859eaf6d8df1edc2caae5d0b1df40952715fa917c7dcdd30f6a565a",
 "905fa4ec7e8071b3cb4dbd52ba7479c98d996b446a65290aec43882781c4a7bc",
 "d324f82b2f339d2e4c971dfc6dc7a5abdc4d34d015a2b7145e84553f1002be3c",
+"12cec96511b7ca7876baba28f60bf59ecedcb384f19421efe0ac183441ef3e2a",
 "bdc907d6f28a0bb0f66015956c7c2314c93100d4c8087b0ec565bb40c0eaef94",
 "4c908c9721e7bb10a61435fb266b297c975aff1547487d38d1c910b235d73161",
 "bd040314028ba50f651cd669c5c395a01a09281db06abd11152f70413bab2611",
@@ -2425,12 +2540,12 @@ from unnest(
 "9e7e7ef94260ee1a0856435ae7de8e122c04ea83ff65c0123ad0bb019e456289",
 "1857c0168fefa28643c86898f8030094c5933e90f58cff1046a3b6e196e3ee71",
 "12e68de56553849076cdb5369ac1437e32c3160f00dec6b12dd63c2bf295ca82",
-"bcc939d52ea53d9756fbc32dc1a3c43b29a73e88e8abb138b534adc4013609c4",
+"6d0749d6c4432699cf530ed8789b84acf7cceee4c470350562d1d1ba25e49dec",
 "5a148e7c4606fa380c3ea2cf1e4aa96aafe6c3b31ce1806e5fc440d01a8ab620",
-"e6de5fe036a3390565ae095a5d0ca56e23d8eff964ac9e4c9761e4f16a94e667",
+"7350a3f4bb001876c971fa237e7f1643e2855bf1358161925282c4761a88b2a5",
 "5db004d982fbe9cdc8e8c28fd27045127890fdd060d62463df7a14948ca81a85",
-"27b3322dae83e7d716ed06c0fb92d3b1330f343238e4140ca908dc0753e956e6",
-"b6889ac663875c1d6b26fb84331abdd1ea8f284c49e2f11a56f97d11bc7b9c43",
+"cd9fc4c6bde66f4101775ce219b435c9751f0cc00bc4564c322b4cc8bc0afddb",
+"903b3e9bd175bb924e4a23f95414a211808b3833a69b4643e69ac699a1948569",
 "b345d80e26fbabb2302f6347e665e42141dc865c2abe690fa28bf09dc27b1283",
 "18045950459be2cdb3747225978f50f45170ab14e81b8eb1cc22937aff60a316",
 "bd7dc525f7401995bd8cde1eba3467d85c215f00ee6995527724bd0db764e475",
@@ -2449,9 +2564,10 @@ from unnest(
 "7cc4595a15170d19eabf3f8f87a1b5af79f0858266142ddb47213a71311a2503",
 "a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04",
 "8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475",
-"f5b1ec41524fd6c40ba0565b7b39f24ea4e88a8a803ee92f73db9f3c069b4286",
-"d7f01169c73b033c1a6843b56a36bd50ffd8f0054f7b12e9dbcdbc032b6a52b4",
-"c7b0db01358c74d50cf223e2c6332ad50016cc524c921db04c6f1cf347d2feaf",
+"3c2bcab7225b2a4fbec7fc799ee44a4ccc2dad50a4ddbdcdab09494534071635",
+"e012778bb217b888c564efac1c3819f30aa646bad993b072e12d78d23c367fb0",
+"958d18512d8d0eeae728dbbe40269c5966614ce91b773daa0d68aef93010c2dd",
+"33d0cb0db4cde21b0a50025572946538fb16f2716e06f9c7cf5f0eae20c24fd5",
 "82331bd359c0997e4d47cdd72f8a60d59472ff1ccd1cbf5164ea2dbe21b96ef4",
 "eafa8551e213a13f17ab945e416108a512f2436d083debb8c701faf5a4c64fff",
 "c8d1bb2c239688dda57708bbd615d368d622812912c70af6394f353e7b790a06"}'::text[]

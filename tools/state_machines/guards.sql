@@ -37,9 +37,27 @@ begin
 end
 $guard$;
 
+-- name: guard_trigger
+-- The guard is called for every row.
 create or replace trigger {guard}
     before insert or update on {schema}.{table}
     for each row execute function {schema}.{guard}();
+
+-- name: verifying_guard_triggers
+-- Rows that are exactly as the guard would write them pass without a call; their rules are checked by the log.
+create or replace trigger {guard_insert}
+    before insert on {schema}.{table}
+    for each row when ((
+        {insert_is_exact}
+    ) is not true)
+    execute function {schema}.{guard}();
+
+create or replace trigger {guard_update}
+    before update on {schema}.{table}
+    for each row when ((
+        {update_is_exact}
+    ) is not true)
+    execute function {schema}.{guard}();
 
 -- name: immutable
 -- Columns that cannot change after the insert.
@@ -73,8 +91,7 @@ begin
     insert into {log} ({columns})
     select
         {values}
-    from new_rows
-    where transition_from is not null or tg_op = 'INSERT';
+    from {logged};
     return null;
 end
 $timeline$;
@@ -88,3 +105,24 @@ create or replace trigger {timeline_update}
     after update on {schema}.{table}
     referencing new table as new_rows
     for each statement execute function {schema}.{timeline}();
+
+-- name: logged
+-- Transitions, and inserts.
+new_rows
+    where transition_from is not null or tg_op = 'INSERT'
+
+-- name: verified_logged
+-- A rule is checked here for rows that the guard let pass, by a plan that is kept: in a trigger's WHEN every statement
+-- would parse it again.
+(
+        select *, case
+            when tg_op = 'UPDATE' and not (
+                {may_have_passed}
+            ) then null
+            {each}
+        end as broken_rule
+        from new_rows
+        where transition_from is not null or tg_op = 'INSERT'
+        offset 0  -- the rules are written out once
+    ) as logged
+    where broken_rule is null or duly.refuse_row({name}, {key}::text, broken_rule)

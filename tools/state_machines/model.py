@@ -38,6 +38,29 @@ TRANSITION = TransitionLog(
 
 
 @dataclass(frozen=True)
+class Derived:
+    """The value that the guard gives a column at a transition.
+
+    A statement may write the column itself; `check` tells whether it wrote this value, by default by comparing.
+    """
+
+    value: str  # SQL over old and new
+    check: str | None = None  # SQL over old and new
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What statements may write in full: the guard is called only for rows that it would change.
+
+    Such rows meet the rules of the machine when they are logged, before their statement ends.
+    """
+
+    edges: Mapping[str, str]  # by the state before it
+    insert_if: tuple[str, ...]  # SQL over new: further conditions of an insert that may pass
+    update_if: tuple[str, ...]  # SQL over old and new: further conditions of an update that may pass
+
+
+@dataclass(frozen=True)
 class StateMachine:
     """The states of one table and the transitions between them."""
 
@@ -57,7 +80,9 @@ class StateMachine:
     rules: Mapping[str, str] = field(default_factory=dict[str, str])  # by name, SQL over new that must not be false
     at_insert: tuple[str, ...] = ()  # further PL/pgSQL statements of the guard: at an insert,
     at_other_update: tuple[str, ...] = ()  # at an update without a transition,
-    at_transition: tuple[str, ...] = ()  # and at a transition
+    at_transition: tuple[str, ...] = ()  # and at a transition,
+    derived: Mapping[str, Derived] = field(default_factory=dict[str, Derived])  # followed by these columns, in order
+    verified: Verified | None = None
 
     def states(self) -> tuple[str, ...]:
         """Return every state, in the order of declaration."""

@@ -4,32 +4,35 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import LiteralString, cast
 
 from psycopg import sql
 
 from duly.db.queries import parse_queries
-from tools.state_machines.model import StateMachine
+from tools.state_machines.model import StateMachine, Verified
 
 WIDTH = 120  # of a line
 # A line may break before a condition and after a comma, but not in a literal or between two bounds.
 BREAK = re.compile(r"'[^']*'|between \S+ and|(?P<at> (?=(?:and|or|when|else)\b)|(?<=,) )")
+NEW = re.compile(r"\bnew\.")
 TEMPLATES = parse_queries(Path(__file__).with_name("guards.sql").read_text())
 
 
 def render_state_machine(machine: StateMachine) -> str:
     """Render the triggers that enforce and log this state machine."""
+    triggers = "verifying_guard_triggers" if machine.verified else "guard_trigger"
+    values = dict(template_values(machine))
     return "\n\n".join(
-        sql.SQL(literal(text)).format(**dict(template_values(machine))).as_string(None) + ";" for text in templates()
+        sql.SQL(literal("\n".join(template_lines(name)))).format(**values).as_string(None) + ";"
+        for name in ("guard", triggers, "timeline")
     )
 
 
-def templates() -> Iterator[str]:
-    """Yield the templates, without their comments."""
-    for name in ("guard", "timeline"):
-        yield "\n".join(line for line in TEMPLATES[name].splitlines() if not line.startswith("--"))
+def template_lines(name: str) -> list[str]:
+    """Return a template as lines, without its comments."""
+    return [line for line in TEMPLATES[name].splitlines() if not line.startswith("--")]
 
 
 def template_values(machine: StateMachine) -> Iterator[tuple[str, sql.Composable]]:
@@ -37,7 +40,7 @@ def template_values(machine: StateMachine) -> Iterator[tuple[str, sql.Composable
     schema, table = machine.table
     yield "schema", sql.Identifier(schema)
     yield "table", sql.Identifier(table)
-    for part in ("guard", "timeline", "timeline_insert", "timeline_update"):
+    for part in ("guard", "guard_insert", "guard_update", "timeline", "timeline_insert", "timeline_update"):
         yield part, sql.Identifier(f"{table}_{part}")
     yield "name", sql.Literal(machine.name)
     yield "key", sql.Identifier(machine.key)
@@ -58,7 +61,12 @@ def template_values(machine: StateMachine) -> Iterator[tuple[str, sql.Composable
     yield "immutable", render_immutable(machine)
     yield "at_insert", render_steps(machine.at_insert, indent=8)
     yield "at_other_update", render_steps(machine.at_other_update, indent=8)
-    yield "at_transition", render_steps(machine.at_transition, indent=8)
+    derived = tuple(f"new.{column} := {each.value};" for column, each in machine.derived.items())
+    yield "at_transition", render_steps((*machine.at_transition, *derived), indent=8)
+    if machine.verified:
+        yield "insert_is_exact", render_conditions(insert_conditions(machine, machine.verified))
+        yield "update_is_exact", render_conditions(update_conditions(machine, machine.verified))
+    yield "logged", render_logged(machine)
     yield "rules", render_rules(machine)
     yield (
         "settings",
@@ -118,18 +126,67 @@ def render_rules(machine: StateMachine) -> sql.Composable:
     )
 
 
-def render_rule(name: str, rule: str) -> str:
+def render_rule(name: str, rule: str, indent: int = 8) -> str:
     """Render one rule of a row with its name, on a line of its own if it fits."""
     line = f"when ({rule}) is false then '{name}'"
-    if len(line) <= WIDTH - 8:
+    if len(line) <= WIDTH - indent:
         return line
-    return f"when (\n            {wrap_text(rule, 12)}\n        ) is false then '{name}'"
+    begin = "\n" + " " * indent
+    return f"when ({begin}    {wrap_text(rule, indent + 4)}{begin}) is false then '{name}'"
 
 
 def render_lines(name: str) -> sql.SQL:
     """Return a template without its comments, as lines of the guard."""
-    lines = [line for line in TEMPLATES[name].splitlines() if not line.startswith("--")]
-    return sql.SQL(literal("".join("\n    " + line for line in lines) + ";"))
+    return sql.SQL(literal("".join("\n    " + line for line in template_lines(name)) + ";"))
+
+
+def insert_conditions(machine: StateMachine, verified: Verified) -> Iterator[str]:
+    """Yield what makes a new row one that the guard would not change."""
+    initial = ", ".join(f"'{state}'" for state in machine.initial)
+    yield f'new."{machine.state}" in ({initial})'
+    yield "new.revision = 1"
+    yield "new.transition_from is null"
+    yield from verified.insert_if
+
+
+def update_conditions(machine: StateMachine, verified: Verified) -> Iterator[str]:
+    """Yield what makes an updated row one that the guard would not change."""
+    for before, after in verified.edges.items():
+        assert machine.allows(before, after), f"{machine.name} cannot go from {before} to {after}"
+    edges = "\n            or ".join(
+        f"old.\"{machine.state}\" = '{before}' and new.\"{machine.state}\" = '{after}'"
+        f" and new.transition_from = '{before}'"
+        for before, after in verified.edges.items()
+    )
+    yield f"(\n            {edges}\n        )"
+    yield f'new."{machine.key}" = old."{machine.key}"'
+    yield "new.revision = old.revision + 1"
+    for column, each in machine.derived.items():
+        yield each.check or f"new.{column} is not distinct from {each.value}"
+    yield from verified.update_if
+
+
+def render_conditions(conditions: Iterable[str]) -> sql.Composable:
+    """Render conditions that must all be true, each on a line of its own."""
+    lines = (each if "\n" in each else wrap_text(each, 8) for each in conditions)
+    return sql.SQL(literal("\n        and ".join(lines)))
+
+
+def render_logged(machine: StateMachine) -> sql.Composable:
+    """Render the rows that are logged; those that the guard may have let pass must meet the rules."""
+    if machine.verified is None:
+        return sql.SQL(literal("\n".join(template_lines("logged"))))
+    passed = "\n                or ".join(
+        f"transition_from = '{before}' and {machine.state} = '{after}'"
+        for before, after in machine.verified.edges.items()
+    )
+    rules = (render_rule(name, NEW.sub("", rule), 12) for name, rule in machine.rules.items())
+    return sql.SQL(literal("\n".join(template_lines("verified_logged")))).format(
+        may_have_passed=sql.SQL(literal(passed)),
+        each=sql.SQL(literal("\n            ".join(rules))),
+        name=sql.Literal(machine.name),
+        key=sql.Identifier(machine.key),
+    )
 
 
 def wrap(text: str, *, indent: int) -> sql.Composable:

@@ -14,7 +14,7 @@ relation as (
     join ours n on n.oid = c.relnamespace
     where not c.relispartition and c.relname not in ('alembic_version', 'schema_object')
 ),
-guard as (  -- the triggers that check every row before it is written, without comments
+guard as (  -- the triggers that check rows before they are written, without comments; a WHEN is in their definition
     select r.nspname, r.relname, t.tgtype, body
     from relation r
     join pg_catalog.pg_trigger t on t.tgrelid = r.oid
@@ -22,7 +22,7 @@ guard as (  -- the triggers that check every row before it is written, without c
     lateral (
         select regexp_replace(regexp_replace(f.prosrc, '--[^\n]*', '', 'g'), '/\*.*?\*/', '', 'g') as body
     ) as plain
-    where t.tgenabled in ('O', 'A') and t.tgqual is null and cardinality(t.tgattr::int2[]) = 0
+    where t.tgenabled in ('O', 'A') and cardinality(t.tgattr::int2[]) = 0
         and t.tgtype & 3 = 3  -- before, each row
 )
 select line from (

@@ -66,6 +66,17 @@ begin
 end
 $$;
 
+create or replace function duly.refuse_row(machine text, key text, broken_rule text) returns boolean
+    language plpgsql
+    as $$
+begin
+    raise exception '% % breaks the rule %', machine, key, broken_rule
+        using errcode = 'check_violation', constraint = broken_rule;
+end
+$$;
+comment on function duly.refuse_row(text, text, text) is
+    'Refuses a row that breaks a rule of its state machine, as a CHECK constraint of this name would; returns nothing.';
+
 create or replace function duly.this_window() returns bigint
     language sql volatile parallel safe
     return floor(date_part('epoch', clock_timestamp()) * 20)::bigint;

@@ -151,12 +151,12 @@ begin
         insert into ledger.job as new_job (
             id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
             backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
-            created_at, updated_at, event_detail
+            created_at, updated_at, event_detail, revision
         ) values (
             duly.new_id(), org, enqueue.type, enqueue.payload, key, digest, enqueue.queue, enqueue.priority, due,
             enqueue.max_attempts, enqueue.backoff_policy, enqueue.backoff_base_seconds, enqueue.backoff_cap_seconds,
             enqueue.timeout_seconds, enqueue.retain_for, enqueue.requested_by, now, now,
-            ledger.first_event_detail(enqueue.actor, enqueue.requested_by)
+            ledger.first_event_detail(enqueue.actor, enqueue.requested_by), 1
         )
         on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing
         returning new_job.id into enqueue.id;
@@ -261,13 +261,13 @@ begin
     insert into ledger.job (
         id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
         backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
-        created_at, updated_at, event_detail
+        created_at, updated_at, event_detail, revision
     )
     select
         g.id, org, enqueue_many.type, g.payload, g.key, g.digest, enqueue_many.queue, coalesce(g.priority, 0),
         coalesce(g.run_at, due), enqueue_many.max_attempts, enqueue_many.backoff_policy,
         enqueue_many.backoff_base_seconds, enqueue_many.backoff_cap_seconds, enqueue_many.timeout_seconds,
-        enqueue_many.retain_for, enqueue_many.requested_by, now, now, origin
+        enqueue_many.retain_for, enqueue_many.requested_by, now, now, origin, 1
     from unnest(ids, payloads, keys, digests, priorities, run_ats) as g (id, payload, key, digest, priority, run_at)
     order by g.key
     on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing;
@@ -357,10 +357,12 @@ create or replace function ledger.claim(
     -- plpgsql caches plans, perhaps from when the table was small, so the scan in the order of the index is forced. Up
     -- to PostgreSQL 17 the cost that a disabled node adds would start JIT on every call, which takes longer than the
     -- claim.
-    language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_sort = off set jit = off
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_sort = off set jit = off
     as $$
 declare
     now constant timestamptz := duly.now();
+    claimed_at constant timestamptz := duly.clock();
     remaining bigint := max_jobs;
     capacities jsonb := '{}';
     capacity bigint;
@@ -455,8 +457,10 @@ begin
         return query
             update ledger.job as t
             set status = 'running', lease_owner = claim.owner, starts = t.starts + 1,
-                lease_expires_at = duly.clock() + make_interval(secs => lease_seconds),
-                stage = null, progress = null, event_detail = null
+                lease_expires_at = claimed_at + make_interval(secs => lease_seconds),
+                stage = null, progress = null, event_detail = null,
+                revision = t.revision + 1, transition_from = 'queued', updated_at = claimed_at, attempt = t.starts,
+                started_at = coalesce(t.started_at, claimed_at)
             where t.id = any (array(
                 select j.id
                 from ledger.job j
@@ -485,20 +489,25 @@ comment on function ledger.claim(text[], text[], text, double precision, bigint,
     'cannot remove them while an old transaction is open.';
 
 -- Done ----------------------------------------------------------------------------------------------------------------
--- Nearly every job ends here, so it is a function, whose plan is cached: one lookup by id per row, in the order of the
--- ids. `= any (array[job])` rules out hash and merge joins, and scans of the table are disabled, so no statistics lead
--- to another plan.
+-- Nearly every job ends here, so it is a function, whose plan is cached, and it writes what the guard would write. One
+-- lookup by id per row, in the order of the ids: `= any (array[job])` rules out hash and merge joins, and scans of the
+-- table are disabled, so no statistics lead to another plan.
 
 create or replace function ledger.done(jobs uuid[], owners text[], results jsonb[]) returns setof uuid
-    language plpgsql set search_path = pg_catalog, pg_temp
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set jit = off
     as $$
+declare
+    now constant timestamptz := duly.clock();
 begin
-    -- Tests lease_expires_at, not status, so that no index but the primary key fits.
+    -- Tests lease_expires_at, not status, so that no index but the primary key fits. A row that was locked may have
+    -- changed after this began, and is not stamped earlier than that.
     return query
         update ledger.job as t
         set status = 'succeeded', settled_by = given.owner, lease_owner = null, lease_expires_at = null,
-            result = given.result, last_error_code = null, last_error_message = null, event_detail = null
+            result = given.result, last_error_code = null, last_error_message = null, event_detail = null,
+            revision = t.revision + 1, transition_from = 'running', updated_at = greatest(now, t.updated_at),
+            finished_at = greatest(now, t.updated_at), retain_until = greatest(now, t.updated_at) + t.retain_for
         from (
             select g.job, g.owner, g.result
             from unnest(jobs, owners, results) as g (job, owner, result)

@@ -304,6 +304,21 @@ def illegal_move(of: StateMachine) -> Attack:
     return Attack("a move that is not drawn, and a revision of the caller's own", perform)
 
 
+def start_as_running(connection: Connection, guard: Guard) -> None:
+    """A new row that begins where none may, whether or not it looks as if it had been checked."""
+    for revision in (0, 1):
+        refused(
+            connection,
+            coded(ILLEGAL_TRANSITION),
+            f"insert into {guard.table} (org_id, type, status, starts, lease_owner, lease_expires_at, revision)"
+            " select org_id, type, 'running', 1, 'worker-1/b', duly.clock(), %s from ledger.job limit 1",
+            revision,
+        )
+
+
+RUNNING_FROM_THE_START = Attack("a new row that begins as running", start_as_running)
+
+
 def one_row(connection: Connection, of: StateMachine, table: str) -> tuple[str, int]:
     """Key and revision of the row that an attack is about."""
     query = f"select {of.key}::text, revision from {table} where {of.where} order by 1 limit 1"
@@ -625,7 +640,8 @@ ATTACKS: Mapping[str, Attack] = {
         behind=("policy job_event_of_any_tenant of ledger.job_event",),
     ),
     # How rows may move, and what is written down of it
-    "trigger job_guard of ledger.job": illegal_move(JOB),
+    "trigger job_guard_insert of ledger.job": RUNNING_FROM_THE_START,
+    "trigger job_guard_update of ledger.job": illegal_move(JOB),
     "trigger job_timeline_insert of ledger.job": unlogged_insert(JOB),
     "trigger job_timeline_update of ledger.job": unlogged_move(JOB),
     "trigger outbox_guard of duly.outbox": illegal_move(MESSAGE),
