@@ -8,7 +8,7 @@ from datetime import datetime
 COMMAND_VARIABLE = "DULY_COMMAND"  # how the user invoked duly; set by the launcher, or by the command itself
 COMMAND_NAMES = (
     *("bench", "bot", "chaos", "check", "doctor", "expenses", "ingest", "jobs", "keys", "lock", "migrate"),
-    *("notifications", "orgs", "partitions", "posts", "psql", "schedule", "serve", "slo", "test", "up", "users"),
+    *("notifications", "orgs", "partitions", "people", "posts", "psql", "schedule", "serve", "slo", "test", "up"),
     *("verify", "worker"),
 )
 COMMAND = re.compile(rf"(?<![\w./-])duly(?= (?:{'|'.join(COMMAND_NAMES)})\b)")

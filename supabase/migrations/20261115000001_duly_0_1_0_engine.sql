@@ -12,6 +12,7 @@ declare
     wanted record;
     of_script oid;
     guests jsonb;
+    new_roles text;
     taken text;
     first_taken text;
 begin
@@ -28,6 +29,7 @@ begin
                 execute format('create role %I nologin noinherit', wanted.name);
                 -- An idle open transaction would hold back vacuum, and locks.
                 execute format('alter role %I set idle_in_transaction_session_timeout = %L', wanted.name, '1min');
+                new_roles := concat_ws(',', new_roles, wanted.name);
             exception
                 when duplicate_object or unique_violation then
                     null;  -- roles belong to the whole server: a migration of another database made it this instant
@@ -40,6 +42,7 @@ begin
             end;
         end if;
     end loop;
+    perform set_config('duly.new_roles', coalesce(new_roles, ''), true);
     -- A handler's own transaction steps down from the worker to the API; it gains nothing by being able to.
     if not pg_has_role('duly_worker', 'duly_api', 'member') then
         begin
@@ -101,17 +104,19 @@ begin
                 );
         end;
     end if;
-    -- A schema of one of our names that belongs to others; the ingest tables of a backend are used as they are.
+    -- A schema of one of our names that belongs to others; a backend's ingest tables and users are used as they are.
     select
         string_agg(format('%I (owner %I)', n.nspname, pg_get_userbyid(n.nspowner)), ', ' order by n.nspname),
         min(quote_ident(n.nspname))
     into taken, first_taken
     from pg_catalog.pg_namespace as n
-    where n.nspname = any ('{"duly","user","ledger"}'::text[])
+    where n.nspname = any ('{"duly","ledger"}'::text[])
         and not has_schema_privilege('duly_owner', n.oid, 'create')
-        and not (n.nspname = 'schedule_ingest' and exists (
-            select from pg_catalog.pg_class as c where c.relnamespace = n.oid and c.relname = 'capture_session'
-        ));
+        and not exists (
+            select from pg_catalog.pg_class as c
+            where c.relnamespace = n.oid
+                and (n.nspname, c.relname) in (('schedule_ingest', 'capture_session'), ('user', 'users'))
+        );
     if taken is not null then
         raise exception 'duly needs schemas that exist and do not belong to "%": %', 'duly_owner', taken
             using errcode = 'duplicate_schema', hint = format(
@@ -129,7 +134,6 @@ end
 $prelude$;
 
 create schema if not exists "duly" authorization "duly_owner";
-create schema if not exists "user" authorization "duly_owner";
 create schema if not exists "ledger" authorization "duly_owner";
 -- From here on as the owner of what is created.
 set role "duly_owner";
@@ -322,10 +326,11 @@ comment on table duly.orgs is 'Tenants: the owners of jobs and keys.';
 
 -- People --------------------------------------------------------------------------------------------------------------
 
-create table "user".users (
+create table duly.person (
     id bigint not null generated always as identity,
     uid text not null,
     telegram_id bigint,
+    user_id bigint,
     zone text not null default 'UTC',
     language text not null default 'en',
     currency text not null default 'EUR',
@@ -333,53 +338,56 @@ create table "user".users (
     updated_at timestamptz not null default duly.clock(),
     quiet_from time,
     quiet_until time,
-    constraint pk_users primary key (id),
-    constraint uq_users__uid unique (uid),
-    constraint uq_users__telegram_id unique (telegram_id),
-    constraint ck_users__uid check (uid ~ '^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$'),
-    constraint ck_users__zone check (char_length(zone) <= 64 and duly.is_time_zone(zone)),
-    constraint ck_users__language check (language ~ '^[a-z]{2,3}$'),
-    constraint ck_users__currency check (currency ~ '^[A-Z]{3}$'),
-    constraint ck_users__quiet check (num_nonnulls(quiet_from, quiet_until) in (0, 2) and quiet_from <> quiet_until)
+    constraint pk_person primary key (id),
+    constraint uq_person__uid unique (uid),
+    constraint uq_person__telegram_id unique (telegram_id),
+    constraint uq_person__user_id unique (user_id),
+    constraint ck_person__uid check (uid ~ '^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$'),
+    constraint ck_person__zone check (char_length(zone) <= 64 and duly.is_time_zone(zone)),
+    constraint ck_person__language check (language ~ '^[a-z]{2,3}$'),
+    constraint ck_person__currency check (currency ~ '^[A-Z]{3}$'),
+    constraint ck_person__quiet check (num_nonnulls(quiet_from, quiet_until) in (0, 2) and quiet_from <> quiet_until)
 );
-comment on table "user".users is 'People: one row for a Telegram id, an author id and a user of the scheduler.';
-comment on column "user".users.quiet_from is 'No reminders from this time of their day until quiet_until.';
+comment on table duly.person is 'People: one row for a uid, a Telegram id and a user of the scheduler.';
+comment on column duly.person.user_id is 'Their id in "user".users, which the scheduler uses.';
+comment on column duly.person.quiet_from is 'No reminders from this time of their day until quiet_until.';
 
-create table "user".calendars (
-    user_id bigint not null,
+create table duly.calendars (
+    person_id bigint not null,
     token_sha256 bytea not null,
     created_at timestamptz not null default duly.clock(),
-    constraint pk_calendars primary key (user_id),
+    constraint pk_calendars primary key (person_id),
     constraint uq_calendars__token_sha256 unique (token_sha256),
-    constraint fk_calendars_users_user_id foreign key (user_id) references "user".users (id) on delete cascade,
+    constraint fk_calendars_person_person_id foreign key (person_id) references duly.person (id) on delete cascade,
     constraint ck_calendars__token_sha256 check (octet_length(token_sha256) = 32)
 );
-comment on table "user".calendars is 'The token that opens a person''s calendar; a new one replaces the old.';
+comment on table duly.calendars is 'The token that opens a person''s calendar; a new one replaces the old.';
 
-create table "user".webhooks (
-    user_id bigint not null,
+create table duly.webhooks (
+    person_id bigint not null,
     url text not null,
     secret text not null,
     created_at timestamptz not null default duly.clock(),
     updated_at timestamptz not null default duly.clock(),
-    constraint pk_webhooks primary key (user_id),
-    constraint fk_webhooks_users_user_id foreign key (user_id) references "user".users (id) on delete cascade,
+    constraint pk_webhooks primary key (person_id),
+    constraint fk_webhooks_person_person_id foreign key (person_id) references duly.person (id) on delete cascade,
     constraint ck_webhooks__url check (url ~ '^https?://' and char_length(url) <= 2048),
     constraint ck_webhooks__secret check (secret ~ '^whsec_[A-Za-z0-9+/=]{32,100}$')
 );
-comment on table "user".webhooks is 'Where messages by webhook go, and the secret that signs them.';
+comment on table duly.webhooks is 'Where messages by webhook go, and the secret that signs them.';
 
-create table "user".apprise_addresses (
-    user_id bigint not null,
+create table duly.apprise_addresses (
+    person_id bigint not null,
     url text not null,
     service text not null generated always as (split_part(url, '://', 1)) stored,
     created_at timestamptz not null default duly.clock(),
     updated_at timestamptz not null default duly.clock(),
-    constraint pk_apprise_addresses primary key (user_id),
-    constraint fk_apprise_addresses_users_user_id foreign key (user_id) references "user".users (id) on delete cascade,
+    constraint pk_apprise_addresses primary key (person_id),
+    constraint fk_apprise_addresses_person_person_id foreign key (person_id)
+        references duly.person (id) on delete cascade,
     constraint ck_apprise_addresses__url check (url ~ '^[a-z][a-z0-9_+.-]{0,31}://.' and char_length(url) <= 2048)
 );
-comment on table "user".apprise_addresses is
+comment on table duly.apprise_addresses is
     'Where messages by apprise go. The address contains passwords: only senders may read it, others see the service.';
 
 -- Keys ----------------------------------------------------------------------------------------------------------------
@@ -391,14 +399,14 @@ create table duly.api_keys (
     secret_sha256 bytea not null,
     scopes text[] not null,
     org_id uuid,
-    user_id bigint,
+    person_id bigint,
     created_at timestamptz not null default duly.clock(),
     expires_at timestamptz,
     revoked_at timestamptz,
     constraint pk_api_keys primary key (id),
     constraint uq_api_keys__prefix unique (prefix),
     constraint fk_api_keys_orgs_org_id foreign key (org_id) references duly.orgs (id) on delete restrict,
-    constraint fk_api_keys_users_user_id foreign key (user_id) references "user".users (id) on delete restrict,
+    constraint fk_api_keys_person_person_id foreign key (person_id) references duly.person (id) on delete restrict,
     constraint ck_api_keys__name check (
         name = btrim(name) and char_length(name) between 1 and 200
         and name !~ '[\u0001-\u001f\u007f-\u009f\u2028\u2029]'
@@ -408,13 +416,13 @@ create table duly.api_keys (
     constraint ck_api_keys__scopes check (
         cardinality(scopes) between 1 and 32 and array_position(scopes, null) is null
     ),
-    constraint ck_api_keys__holder check (num_nonnulls(org_id, user_id) >= 1),
+    constraint ck_api_keys__holder check (num_nonnulls(org_id, person_id) >= 1),
     constraint ck_api_keys__expires_at check (expires_at > created_at)
 );
 comment on table duly.api_keys is
     'API keys: a key is shown once; stored are its prefix, to find it, and its hash, to check it.';
 create index idx_api_keys__org_id on duly.api_keys (org_id);
-create index idx_api_keys__user_id on duly.api_keys (user_id);
+create index idx_api_keys__person_id on duly.api_keys (person_id);
 
 -- What signs links ----------------------------------------------------------------------------------------------------
 
@@ -866,14 +874,14 @@ comment on function duly.protect(regclass) is
 
 -- People: when they may be written to, whom the bot meets, and whom a link binds.
 
-create or replace trigger users_touch before update on "user".users for each row execute function duly.touch();
+create or replace trigger person_touch before update on duly.person for each row execute function duly.touch();
 
-create or replace trigger webhooks_touch before update on "user".webhooks for each row execute function duly.touch();
+create or replace trigger webhooks_touch before update on duly.webhooks for each row execute function duly.touch();
 
-create or replace trigger apprise_addresses_touch before update on "user".apprise_addresses
+create or replace trigger apprise_addresses_touch before update on duly.apprise_addresses
     for each row execute function duly.touch();
 
-create or replace function "user".after_quiet(at timestamptz, zone text, quiet_from time, quiet_until time)
+create or replace function duly.after_quiet(at timestamptz, zone text, quiet_from time, quiet_until time)
     returns timestamptz
     language sql stable parallel safe
     return case
@@ -888,42 +896,42 @@ create or replace function "user".after_quiet(at timestamptz, zone text, quiet_f
         else at
     end;
 
-comment on function "user".after_quiet(timestamptz, text, time, time) is
+comment on function duly.after_quiet(timestamptz, text, time, time) is
     'When a person may be notified: at once, or at the end of the quiet hours that this time lies in.';
 
 -- One Telegram id is one person: the unique key decides. The bot makes and binds people by these functions alone.
 
-create or replace function "user".meet_telegram(telegram bigint, spoken text) returns boolean
+create or replace function duly.meet_telegram(telegram bigint, spoken text) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    insert into "user".users (uid, telegram_id, language) values ('telegram:' || telegram, telegram, spoken)
+    insert into duly.person (uid, telegram_id, language) values ('telegram:' || telegram, telegram, spoken)
     on conflict do nothing;
     if found then
         return true;
     end if;
     -- A person whose Telegram id was unlinked, and who writes again.
-    update "user".users as u set telegram_id = telegram
-    where u.uid = 'telegram:' || telegram and u.telegram_id is null
-        and not exists (select from "user".users as o where o.telegram_id = telegram);
+    update duly.person as p set telegram_id = telegram
+    where p.uid = 'telegram:' || telegram and p.telegram_id is null
+        and not exists (select from duly.person as o where o.telegram_id = telegram);
     return found;
 end
 $$;
 
-comment on function "user".meet_telegram(bigint, text) is
+comment on function duly.meet_telegram(bigint, text) is
     'Create the person of a Telegram id on their first message to the bot; false if there is one.';
 
-create or replace function "user".link_telegram(person bigint, telegram bigint) returns boolean
+create or replace function duly.link_telegram(person bigint, telegram bigint) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    update "user".users as u set telegram_id = telegram
-    where u.id = person and (u.telegram_id is null or u.telegram_id = telegram);
+    update duly.person as p set telegram_id = telegram
+    where p.id = person and (p.telegram_id is null or p.telegram_id = telegram);
     return found;
 end
 $$;
 
-comment on function "user".link_telegram(bigint, bigint) is
+comment on function duly.link_telegram(bigint, bigint) is
     'Link a Telegram id to a person without one; repeating it is no error. False if they have another, or do not '
     'exist.';
 
@@ -2303,14 +2311,14 @@ begin
             true as is_new
         from pg_catalog.pg_class as c
         inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-        where n.nspname = any ('{"duly","user","ledger"}'::text[])
+        where n.nspname = any ('{"duly","ledger"}'::text[])
             and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
             and pg_get_userbyid(c.relowner) = current_user
         union all
         select 'routine', f.oid::regprocedure::text, f.proacl is null
         from pg_catalog.pg_proc as f
         inner join pg_catalog.pg_namespace as n on n.oid = f.pronamespace
-        where n.nspname = any ('{"duly","user","ledger"}'::text[]) and pg_get_userbyid(f.proowner) = current_user
+        where n.nspname = any ('{"duly","ledger"}'::text[]) and pg_get_userbyid(f.proowner) = current_user
     loop
         execute format('revoke all on %s %s from %s', thing.kind, thing.name, of_duly);
         if thing.is_new or thing.name not in ('duly.clock()', 'duly.now()') then
@@ -2333,31 +2341,29 @@ grant execute on function duly.wake(text) to "duly_worker", "duly_api";
 
 -- Privileges ----------------------------------------------------------------------------------------------------------
 
-grant usage on schema "user" to "duly_worker", "duly_api", "duly_readonly";
-
-grant select on duly.orgs, "user".users to "duly_worker", "duly_api", "duly_readonly";
+grant select on duly.orgs, duly.person to "duly_worker", "duly_api", "duly_readonly";
 
 grant select on duly.api_keys to "duly_api";
 
-grant select (id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at)
+grant select (id, name, prefix, scopes, org_id, person_id, created_at, expires_at, revoked_at)
     on duly.api_keys to "duly_readonly";
 
 grant select on duly.link_keys to "duly_worker", "duly_api";
 
-grant select on "user".webhooks to "duly_worker";
+grant select on duly.webhooks to "duly_worker";
 
-grant select (user_id, url, created_at, updated_at) on "user".webhooks to "duly_api", "duly_readonly";
+grant select (person_id, url, created_at, updated_at) on duly.webhooks to "duly_api", "duly_readonly";
 
-grant select on "user".apprise_addresses to "duly_worker";
+grant select on duly.apprise_addresses to "duly_worker";
 
-grant select (user_id, service, created_at, updated_at) on "user".apprise_addresses to "duly_api", "duly_readonly";
+grant select (person_id, service, created_at, updated_at) on duly.apprise_addresses to "duly_api", "duly_readonly";
 
-grant select, insert, update, delete on "user".calendars to "duly_api";
+grant select, insert, update, delete on duly.calendars to "duly_api";
 
-grant execute on function "user".after_quiet(timestamptz, text, time, time)
+grant execute on function duly.after_quiet(timestamptz, text, time, time)
     to "duly_worker", "duly_api", "duly_readonly";
 
-grant execute on function "user".meet_telegram(bigint, text), "user".link_telegram(bigint, bigint) to "duly_api";
+grant execute on function duly.meet_telegram(bigint, text), duly.link_telegram(bigint, bigint) to "duly_api";
 
 -- Privileges ----------------------------------------------------------------------------------------------------------
 
@@ -2438,12 +2444,12 @@ from unnest(
 "function duly.wake",
 "function duly.wake_workers",
 "function duly.protect",
-"trigger users_touch on \\"user\\".users",
-"trigger webhooks_touch on \\"user\\".webhooks",
-"trigger apprise_addresses_touch on \\"user\\".apprise_addresses",
-"function \\"user\\".after_quiet",
-"function \\"user\\".meet_telegram",
-"function \\"user\\".link_telegram",
+"trigger person_touch on duly.person",
+"trigger webhooks_touch on duly.webhooks",
+"trigger apprise_addresses_touch on duly.apprise_addresses",
+"function duly.after_quiet",
+"function duly.meet_telegram",
+"function duly.link_telegram",
 "trigger transition_is_append_only on duly.transition",
 "trigger transition_is_not_emptied on duly.transition",
 "function duly.stamp_sent_message",
@@ -2510,12 +2516,12 @@ from unnest(
 "4c908c9721e7bb10a61435fb266b297c975aff1547487d38d1c910b235d73161",
 "bd040314028ba50f651cd669c5c395a01a09281db06abd11152f70413bab2611",
 "3c7137c057a36bf16bb271f3035a36964520c35a31bb5fcb17e32fb04b5b77ae",
-"8228365a23b7655c8d55bb31ae4deeea28ddb195e99fd85a1ca0deef4cf15b1e",
-"de6bed0ba4265d47bedf490907eb9dad814cb1c0c37389d70694d5a780386cf5",
-"78113e1939f42cfdbbb6f3ec70e5fdecf93751612b6adb7addfbdd16c0437b67",
-"b829ee49ae74733cab51420e58159a31e5ff95c051b95ae8e0873c399bcc9401",
-"9d9a368e05cd00107b0932c20f6ec49c9e13d0f19a5fee70b5d92988bf31d5d9",
-"61502cf92645dbbb0f36dd2cc5a6de9d0d9b3ba673732179952f4ff02cebb262",
+"027715727e1ff39e210476f048f53fdafc697017d3b0e1f7c6fdb2c3ed720a2a",
+"8bdce31116cdfa7276398471c96b3debf8976c07b5bee522bc94055aa859a444",
+"3d8f525dd5f3342bbbab45ad55c4f86d46c043b25da4fa60cfd1c29f57462cba",
+"ec8c244274401afba75ff124be0924194fcecacaec6cad0b698db5b5ad96342d",
+"3efdcec17877efb3f5fe7c83640b7de1a3e7508bf67bb7f118aafee570c4856b",
+"2ee8f6da80fae7ba2bbfc4c681868142eda4900a4b34f2c98de38de32f93dd6a",
 "9fe3d4f5331010bdd69bb16ea9bc0b22ee59a7a2a1a9af943afd00ea98650429",
 "e3617560d1725b3823f298f4fa7ca129dccc8c8a580f593698234b23c7c1d3b8",
 "f9bbce31252eb03fdea5d95aa4a7228290f94304170e2208fa00444ec2742e0b",
@@ -2570,7 +2576,7 @@ from unnest(
 "33d0cb0db4cde21b0a50025572946538fb16f2716e06f9c7cf5f0eae20c24fd5",
 "82331bd359c0997e4d47cdd72f8a60d59472ff1ccd1cbf5164ea2dbe21b96ef4",
 "eafa8551e213a13f17ab945e416108a512f2436d083debb8c701faf5a4c64fff",
-"c8d1bb2c239688dda57708bbd615d368d622812912c70af6394f353e7b790a06"}'::text[]
+"129ce7183e692d6c650180c9e331866f110ce55cc51befa5a75397225da04fa6"}'::text[]
 ) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
@@ -2704,7 +2710,7 @@ begin
         from pg_catalog.pg_roles as r
         cross join pg_catalog.pg_namespace as n
         where r.rolname in ('anon', 'authenticated')
-            and n.nspname = any ('{"duly","user","ledger"}'::text[])
+            and n.nspname = any ('{"duly","ledger"}'::text[])
             and pg_get_userbyid(n.nspowner) = current_user  -- a backend's schema is a backend's
     loop
         execute format('revoke all on schema %I from %I', found.home, found.guest);

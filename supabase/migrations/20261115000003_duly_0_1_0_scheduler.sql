@@ -12,6 +12,7 @@ declare
     wanted record;
     of_script oid;
     guests jsonb;
+    new_roles text;
     taken text;
     first_taken text;
 begin
@@ -28,6 +29,7 @@ begin
                 execute format('create role %I nologin noinherit', wanted.name);
                 -- An idle open transaction would hold back vacuum, and locks.
                 execute format('alter role %I set idle_in_transaction_session_timeout = %L', wanted.name, '1min');
+                new_roles := concat_ws(',', new_roles, wanted.name);
             exception
                 when duplicate_object or unique_violation then
                     null;  -- roles belong to the whole server: a migration of another database made it this instant
@@ -40,6 +42,7 @@ begin
             end;
         end if;
     end loop;
+    perform set_config('duly.new_roles', coalesce(new_roles, ''), true);
     -- A handler's own transaction steps down from the worker to the API; it gains nothing by being able to.
     if not pg_has_role('duly_worker', 'duly_api', 'member') then
         begin
@@ -101,17 +104,19 @@ begin
                 );
         end;
     end if;
-    -- A schema of one of our names that belongs to others; the ingest tables of a backend are used as they are.
+    -- A schema of one of our names that belongs to others; a backend's ingest tables and users are used as they are.
     select
         string_agg(format('%I (owner %I)', n.nspname, pg_get_userbyid(n.nspowner)), ', ' order by n.nspname),
         min(quote_ident(n.nspname))
     into taken, first_taken
     from pg_catalog.pg_namespace as n
-    where n.nspname = any ('{"scheduler","expense"}'::text[])
+    where n.nspname = any ('{"scheduler","expense","user"}'::text[])
         and not has_schema_privilege('duly_owner', n.oid, 'create')
-        and not (n.nspname = 'schedule_ingest' and exists (
-            select from pg_catalog.pg_class as c where c.relnamespace = n.oid and c.relname = 'capture_session'
-        ));
+        and not exists (
+            select from pg_catalog.pg_class as c
+            where c.relnamespace = n.oid
+                and (n.nspname, c.relname) in (('schedule_ingest', 'capture_session'), ('user', 'users'))
+        );
     if taken is not null then
         raise exception 'duly needs schemas that exist and do not belong to "%": %', 'duly_owner', taken
             using errcode = 'duplicate_schema', hint = format(
@@ -130,6 +135,7 @@ $prelude$;
 
 create schema if not exists "scheduler" authorization "duly_owner";
 create schema if not exists "expense" authorization "duly_owner";
+create schema if not exists "user" authorization "duly_owner";
 -- From here on as the owner of what is created.
 set role "duly_owner";
 
@@ -143,6 +149,63 @@ comment on table duly.schema_object is
     'The hash of each function, trigger, policy and view, and of the grants of a branch, as they were applied last.';
 
 -- The scheduler: recurring reminders, their runs month by month, answers, and the expenses that these book.
+
+-- Users ---------------------------------------------------------------------------------------------------------------
+-- "user".users is created where it is missing. Where it exists it is used as it is, and never written to.
+
+do $users$
+declare
+    existing record;
+    needed text;
+begin
+    select c.oid, c.relkind, pg_get_userbyid(c.relowner) as owner into existing
+    from pg_catalog.pg_class as c
+    inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+    where (n.nspname, c.relname) = ('user', 'users');
+    if not found then
+        create table "user".users (
+            id bigint not null default nextval('duly.person_id_seq'),
+            constraint pk_users primary key (id)
+        );
+        comment on table "user".users is 'Created by duly: users of the scheduler, one for each row of duly.person.';
+        grant usage on schema "user" to "duly_worker", "duly_api", "duly_readonly";
+        grant select on "user".users to "duly_worker", "duly_api", "duly_readonly";
+        return;
+    end if;
+    if existing.relkind not in ('r', 'p') or not exists (
+        select
+        from pg_catalog.pg_index as i
+        inner join pg_catalog.pg_attribute as a on a.attrelid = i.indrelid and a.attnum = i.indkey[0]
+        where i.indrelid = existing.oid and i.indisunique and i.indnkeyatts = 1 and i.indpred is null
+            and a.attname = 'id' and a.atttypid = 'bigint'::regtype
+    ) then
+        raise exception '"user".users (owner %) has no unique column "id" of type bigint', existing.owner
+            using errcode = 'undefined_column', hint =
+                'schedules reference it; use another database for duly, or leave the scheduler out: '
+                'duly migrate --apps posts,ingest';
+    end if;
+    needed := concat_ws(
+        '; ',
+        case when not has_schema_privilege('duly_owner', 'user', 'usage')
+            then format('grant usage on schema "user" to %I', 'duly_owner') end,
+        case when not (has_column_privilege('duly_owner', existing.oid, 'id', 'select')
+                and has_column_privilege('duly_owner', existing.oid, 'id', 'references'))
+            then format('grant select, references on "user".users to %I', 'duly_owner') end
+    );
+    if needed <> '' then
+        raise exception '"user".users (owner %) exists, and "%" may not reference it', existing.owner, 'duly_owner'
+            using errcode = 'insufficient_privilege', hint = concat(
+                'ask an administrator to run: ',
+                -- What this migration created is gone when it fails.
+                case when 'duly_owner' = any (string_to_array(current_setting('duly.new_roles', true), ','))
+                    then format('create role %I nologin noinherit; ', 'duly_owner') end,
+                needed
+            );
+    end if;
+end
+$users$;
+
+-- Schedules -----------------------------------------------------------------------------------------------------------
 
 create table scheduler.jobs (
     id bigint not null generated by default as identity,
@@ -164,6 +227,7 @@ create table scheduler.jobs (
     transition_from text,
     constraint pk_jobs primary key (id),
     constraint fk_jobs_users_user_id foreign key (user_id) references "user".users (id) on delete restrict,
+    constraint fk_jobs_person_user_id foreign key (user_id) references duly.person (user_id) deferrable,
     constraint uq_jobs__user_id_idempotency_key unique (user_id, idempotency_key),
     constraint ck_jobs__status check (status in ('active', 'paused', 'archived')),
     constraint ck_jobs__advance check (advance_minutes between 0 and 10080),
@@ -351,7 +415,7 @@ create table scheduler.confirmations (
     id bigint not null generated by default as identity,
     job_run_id bigint not null,
     action text not null,
-    confirmed_at timestamptz not null default duly.clock(),
+    confirmed_at timestamptz not null,
     idempotency_key text not null,
     payload jsonb,
     created_at timestamptz not null default now(),
@@ -411,6 +475,104 @@ create or replace trigger is_append_only before update or delete on expense.expe
 
 create or replace trigger is_not_emptied before truncate on expense.expenses
     for each statement execute function duly.refuse_change();
+
+-- Users ---------------------------------------------------------------------------------------------------------------
+-- A schedule belongs to a row of "user".users, and each such row to a person. Where duly created that table, a person
+-- gets a row in it; where it belongs to others, nothing is written to it, and a user who gets a schedule before
+-- `duly people link` becomes the person user:<id>.
+
+create or replace function scheduler.owns_users() returns boolean
+    language sql stable set search_path = pg_catalog, pg_temp
+    as $$
+    select exists (
+        select
+        from pg_class as c
+        join pg_namespace as n on n.oid = c.relnamespace
+        where (n.nspname, c.relname) = ('user', 'users')
+            and starts_with(obj_description(c.oid, 'pg_class'), 'Created by duly')
+    )
+    $$;
+
+comment on function scheduler.owns_users() is 'Whether duly created "user".users; its comment says so.';
+
+create or replace function scheduler.set_user_id() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    if scheduler.owns_users() then
+        new.user_id := new.id;
+        while exists (select from duly.person as p where p.user_id = new.user_id) loop
+            new.user_id := nextval('duly.person_id_seq');
+        end loop;
+    end if;
+    return new;
+end
+$$;
+
+comment on function scheduler.set_user_id() is 'A new person has a user of the same id, unless that one is taken.';
+
+create or replace trigger person_user_id before insert on duly.person
+    for each row when (new.user_id is null) execute function scheduler.set_user_id();
+
+create or replace function scheduler.add_user() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    if scheduler.owns_users() then
+        insert into "user".users (id) values (new.user_id) on conflict do nothing;
+    end if;
+    return null;
+end
+$$;
+
+comment on function scheduler.add_user() is 'Adds the user of a new person to the table that duly created.';
+
+create or replace trigger person_user after insert on duly.person
+    for each row when (new.user_id is not null) execute function scheduler.add_user();
+
+create or replace function scheduler.link_user() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    if not exists (select from "user".users as u where u.id = new.user_id) then
+        raise exception 'there is no user % in "user".users', new.user_id using errcode = 'DU005';
+    end if;
+    -- The person that a schedule created for this user gives way; messages that still wait go to the new one.
+    set constraints scheduler.fk_jobs_person_user_id deferred;
+    delete from duly.person as p where p.uid = 'user:' || new.user_id and p.user_id = new.user_id and p.id <> new.id;
+    if found then
+        update duly.outbox as o set recipient = new.uid
+        where o.recipient = 'user:' || new.user_id and o.status = 'pending';
+    end if;
+    return new;
+end
+$$;
+
+comment on function scheduler.link_user() is
+    'A person can be linked to a user that exists, and takes the place of the person user:<id>. DU005 no such user.';
+
+create or replace trigger person_link_user before update of user_id on duly.person
+    for each row when (new.user_id is distinct from old.user_id and new.user_id is not null)
+    execute function scheduler.link_user();
+
+create or replace function scheduler.ensure_person() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    insert into duly.person (uid, user_id)
+    select 'user:' || u.id, u.id
+    from "user".users as u
+    where u.id = new.user_id and not exists (select from duly.person as p where p.user_id = u.id)
+    on conflict (uid) do update set user_id = excluded.user_id where person.user_id is null;
+    return new;
+end
+$$;
+
+comment on function scheduler.ensure_person() is
+    'A user who gets a schedule and belongs to no person becomes the person user:<id>.';
+
+create or replace trigger jobs_person before insert on scheduler.jobs
+    for each row execute function scheduler.ensure_person();
 
 -- Schedules -----------------------------------------------------------------------------------------------------------
 create or replace function scheduler.tg_set_updated_at() returns trigger
@@ -858,13 +1020,13 @@ begin
         end_rule.first_run_at, part.reason
     from (
         select
-            p.job_id, u.zone,
+            p.job_id, person.zone,
             coalesce(p.planned_until + interval '1 microsecond', end_rule.first_run_at) as from_at,
             coalesce(p.paused_at, '-infinity') as paused_at,
             case when end_rule.is_paused then 'infinity' else coalesce(p.resumed_at, '-infinity') end as resumed_at
         from scheduler.job_plans as p
         join scheduler.jobs as j on j.id = p.job_id
-        join "user".users as u on u.id = j.user_id
+        join duly.person as person on person.user_id = j.user_id
         where p.job_id = end_rule.schedule_id and (p.next_at <= duly.now() or p.next_at is null)
     ) as plan
     cross join lateral (
@@ -1011,15 +1173,16 @@ begin
     set state = 'waiting', lease_owner = null, lease_expires_at = null, starts = 0, last_error = null,
         plan_at = duly.now()
     from scheduler.jobs as j
-    where j.user_id = new.id and j.status = 'active' and p.job_id = j.id and p.plan_at is not null;
+    where j.user_id = new.user_id and j.status = 'active' and p.job_id = j.id and p.plan_at is not null;
     return null;
 end
 $$;
 
 comment on function scheduler.follow_zone() is 'Plan a person''s schedules again when their time zone changes.';
 
-create or replace trigger users_follow_zone after update of zone on "user".users
-    for each row when (new.zone <> old.zone) execute function scheduler.follow_zone();
+create or replace trigger person_follow_zone after update of zone, user_id on duly.person
+    for each row when ((new.zone, new.user_id) is distinct from (old.zone, old.user_id))
+    execute function scheduler.follow_zone();
 
 -- Create or find the run of a period ----------------------------------------------------------------------------------
 -- ON CONFLICT cannot work on job_runs: the unique constraint of (job, period) is on the table of keys.
@@ -1236,15 +1399,15 @@ begin
         select
             schedule.user_id, schedule.name,
             coalesce((answer.payload ->> 'amount')::numeric, t.amount),
-            coalesce(answer.payload ->> 'currency', t.currency, u.currency),
+            coalesce(answer.payload ->> 'currency', t.currency, person.currency),
             coalesce(answer.payload ->> 'category', t.category),
             coalesce(answer.payload ->> 'merchant', t.merchant),
             coalesce(answer.payload ->> 'note', t.note),
             answered_at,
             'scheduler:' || schedule.job_id || ':' || schedule.period_key
-        from "user".users as u
+        from duly.person as person
         left join scheduler.expense_templates as t on t.job_id = schedule.job_id
-        where u.id = schedule.user_id and (t.job_id is not null or answer.payload ? 'amount')
+        where person.user_id = schedule.user_id and (t.job_id is not null or answer.payload ? 'amount')
         on conflict (source_ref) do nothing;  -- the run was deleted and created again: a period is booked once
     end if;
     is_new := true;
@@ -1595,7 +1758,7 @@ grant update on scheduler.job_plans to "duly_worker";
 
 grant insert (job_id, from_at, until_at, rule, zone, first_run_at, reason) on scheduler.missed_ranges to "duly_worker";
 
-grant execute on function scheduler.limits() to "duly_worker", "duly_api", "duly_readonly";
+grant execute on function scheduler.limits(), scheduler.owns_users() to "duly_worker", "duly_api", "duly_readonly";
 
 grant execute on function scheduler.is_locked(bigint, timestamptz) to "duly_worker", "duly_api";
 
@@ -1617,6 +1780,15 @@ select 'scheduler', applied.object, applied.sha256
 from unnest(
      E'{"trigger is_append_only on expense.expenses",
 "trigger is_not_emptied on expense.expenses",
+"function scheduler.owns_users",
+"function scheduler.set_user_id",
+"trigger person_user_id on duly.person",
+"function scheduler.add_user",
+"trigger person_user on duly.person",
+"function scheduler.link_user",
+"trigger person_link_user on duly.person",
+"function scheduler.ensure_person",
+"trigger jobs_person on scheduler.jobs",
 "function scheduler.tg_set_updated_at",
 "trigger trg_jobs__upd on scheduler.jobs",
 "function scheduler.limits",
@@ -1652,7 +1824,7 @@ from unnest(
 "function scheduler.change_plan",
 "trigger jobs_change_plan on scheduler.jobs",
 "function scheduler.follow_zone",
-"trigger users_follow_zone on \\"user\\".users",
+"trigger person_follow_zone on duly.person",
 "function scheduler.ensure_run",
 "function scheduler.note_sent",
 "trigger outbox_note_sent on duly.outbox",
@@ -1675,6 +1847,15 @@ from unnest(
 "grants"}'::text[],
     '{"879d5dc1e2e5b136974b1227606ced60d335894dc7755c42f4dd55229689eae5",
 "6d5b2d665a50cb4d028801a2fd64c4d23e3d6997354ad2e7dd5bab106ada9752",
+"ac7e5d50c92735552e327732d0531976acd04e7930224f6a37d361adf979fb26",
+"08ec7a9b0a8c53935a7f95ce00ff535262064229c8582974967d40b9c1f28e3b",
+"e53df645cfcf5ca868b3a6fee8bf5677f35e1d69fdb951ed1cf159db2df3dc52",
+"3d989e1870d0f2d4b76ef3f3984a7e1a8fa87249de88bcefcd64b3d9ff1a5ea9",
+"9b927fb33547aa530628a42675e2f826822e6cd825788d51a925fcbf68b61142",
+"cc6981d4ec9b13b8d9c5a01eab179a048173a046a481fba72bce7ad3589df4b9",
+"826a924b5e6b0c1b6f084a25c1cf8f87efd6a18e0aaf5584eae948244154f1a7",
+"3d27d9649581432a4cea91411dbbdf36e68f14002e3420a6ee726ddce640c879",
+"491169f1c1d95d0dd22338886f50eaadf3deed4520d261e4f8a303c4b1647d2f",
 "61bb8aa907cefd1d6c828c320db3a721e1ace183367977310f9c77a768a0fade",
 "b0a38a3adc85e7c76880f6bcd1b61b75675c5ea253d6a364678a1547bd4af56f",
 "a8885ad6c1f65b8457583c09dc7dcc647a171fccd4a344cd1611f302dc8f98e5",
@@ -1702,20 +1883,20 @@ from unnest(
 "834d7921fe20553ec9e7f4528ebf62e6405a0228366d0a2b4ae1903bb3f0bcab",
 "f71e969a66a079fbf4a8c526ee977e0957c02ee2a897bd2780ec75b91407f656",
 "f5c1a2b8cffa58f51c25a74f34ccbf28aaf43875e88ab0886a3c6c166227fb22",
-"28076278f04d5fb56b40a9c1d94b387c7fb76ac7f886cce815beadc6d0e95757",
+"d25da9dad4b17a3e906866dd995cd29c52e8f90886019d34f54dc1ce7bbaf875",
 "a5eb5fd918679a4d08ff66faf1b391a1d4aed214ac2a2137d72e487c9d3ce6a0",
 "841e396937102a32456dd5334f3b7ec848f28b0c1435b3db9bf4409f15f05b41",
 "8602b466f5de87a6c4f3450b927872709a23bd15d166a77add55e72532e5124b",
 "3f98ab123de2faba1db38d33f424d0a05044c999bcdf80a6a51a8c0ba10b190b",
 "cbc7da1c3d614a96540eaab86f68a83c5f4198d0910675b19ee424ded85f77c0",
 "9d23bb5cf6a73711256690291cf3df38aba1d1f5f7208438e7cdd0640423283c",
-"7370c632c7aeac4b433c9bea71283ae53b0192b836d893ab4d416524f5fbf315",
-"b7bdd6262ca300d8f64b9dd05d938a53005aef27a04f70acb1f5480443dd9c53",
+"a38d2fc4cb81f10ef74ce29bdfa352bc3bf4d25c5656f73908c3221f7a09ffa3",
+"7630e849ea20695585e021298e460aaea6b1a1d84229828967a4f1124971e4d6",
 "6b1ceedd5ca4124847779c5cfdb79db4a65d08f9b41de424a7a3666bba6a77aa",
 "f1a0a3ad2eeab9bca5d47a91c976955cce15e84f775c441f1794f5fc0e09365a",
 "b813fd1b940a3a46d05cbc71d66a533a5e0ffe2882a7ea62918a10b393b6a1ed",
 "f5043888def8a4d94eb1946446af8d4f7ea392913afd49f129c6c11cbb6238d7",
-"ffe462732aaed1f5d873eb6df0f06a371e89a1fb1aa02884b39b54ab578e0d6a",
+"64546f1c08b93fcc6ef43991f12e6269854852c1ff2fab08b760fd78ad0a0a79",
 "b530b7c824a9a42de6faa862e9173f5e6cbd5270bddce36e509133a74402f7d5",
 "aff11bb37c30186a772bf11db728b449a2c1d030e4568ba6e1c78fc16b3ed919",
 "dbee552ea6761719c9763c6110e31f0904d72625f2bffb1442a448a53d2e1dc9",
@@ -1730,7 +1911,7 @@ from unnest(
 "ae749588cca05b9c2dff3f073dcab3e565c4638d42b24cb33ca9e7652040e442",
 "583302b73a89d41960f161b20b7f3f956918c50b3acb870c3f6990c7dff8cbab",
 "91c395930101762213c8cf531fcff28732530976c792e477c3b9a6c6240d67e4",
-"5fd7df37c4a28d22481a160f7e39f62e775fff652cf7b52057bf69a5b7a870cd"}'::text[]
+"d1517dbf8a5804aadccb47767622954d30b68083420d7d470465cc261c92e96c"}'::text[]
 ) as applied (object, sha256)
 on conflict (branch, object) do update set sha256 = excluded.sha256;
 
@@ -1747,6 +1928,20 @@ select setval(pg_get_serial_sequence('scheduler.job_runs', 'id'), max(t.key::big
 from duly.transition as t
 where t.machine = 'run'
 having count(*) > 0;
+
+-- Users ---------------------------------------------------------------------------------------------------------------
+-- Links to users that are gone are removed; where duly created "user".users, the people there are get a row each.
+
+update duly.person as p set user_id = null
+where p.user_id is not null and not exists (select from "user".users as u where u.id = p.user_id);
+do $users$
+begin
+    if scheduler.owns_users() then
+        insert into "user".users (id) select p.id from duly.person as p;
+        update duly.person set user_id = id;
+    end if;
+end
+$users$;
 
 -- Partitions ----------------------------------------------------------------------------------------------------------
 -- Two edges that meet at the beginning of this month; the months are taken off them.

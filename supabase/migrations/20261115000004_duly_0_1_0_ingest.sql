@@ -12,6 +12,7 @@ declare
     wanted record;
     of_script oid;
     guests jsonb;
+    new_roles text;
     taken text;
     first_taken text;
 begin
@@ -28,6 +29,7 @@ begin
                 execute format('create role %I nologin noinherit', wanted.name);
                 -- An idle open transaction would hold back vacuum, and locks.
                 execute format('alter role %I set idle_in_transaction_session_timeout = %L', wanted.name, '1min');
+                new_roles := concat_ws(',', new_roles, wanted.name);
             exception
                 when duplicate_object or unique_violation then
                     null;  -- roles belong to the whole server: a migration of another database made it this instant
@@ -40,6 +42,7 @@ begin
             end;
         end if;
     end loop;
+    perform set_config('duly.new_roles', coalesce(new_roles, ''), true);
     -- A handler's own transaction steps down from the worker to the API; it gains nothing by being able to.
     if not pg_has_role('duly_worker', 'duly_api', 'member') then
         begin
@@ -101,7 +104,7 @@ begin
                 );
         end;
     end if;
-    -- A schema of one of our names that belongs to others; the ingest tables of a backend are used as they are.
+    -- A schema of one of our names that belongs to others; a backend's ingest tables and users are used as they are.
     select
         string_agg(format('%I (owner %I)', n.nspname, pg_get_userbyid(n.nspowner)), ', ' order by n.nspname),
         min(quote_ident(n.nspname))
@@ -109,9 +112,11 @@ begin
     from pg_catalog.pg_namespace as n
     where n.nspname = any ('{"schedule_ingest"}'::text[])
         and not has_schema_privilege('duly_owner', n.oid, 'create')
-        and not (n.nspname = 'schedule_ingest' and exists (
-            select from pg_catalog.pg_class as c where c.relnamespace = n.oid and c.relname = 'capture_session'
-        ));
+        and not exists (
+            select from pg_catalog.pg_class as c
+            where c.relnamespace = n.oid
+                and (n.nspname, c.relname) in (('schedule_ingest', 'capture_session'), ('user', 'users'))
+        );
     if taken is not null then
         raise exception 'duly needs schemas that exist and do not belong to "%": %', 'duly_owner', taken
             using errcode = 'duplicate_schema', hint = format(

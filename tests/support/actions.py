@@ -106,9 +106,9 @@ class Actions:
         """Make a user, unless there is one with this uid; return the id."""
         names = ", ".join(["uid", *columns])
         given = ", ".join(["%s"] * (len(columns) + 1))
-        insert = f'insert into "user".users ({names}) values ({given}) on conflict do nothing'
+        insert = f"insert into duly.person ({names}) values ({given}) on conflict do nothing"
         self.admin.execute(insert.encode(), [uid, *columns.values()])
-        return self.one('select id from "user".users where uid = %s', uid)
+        return self.one("select id from duly.person where uid = %s", uid)
 
 
 @asynccontextmanager

@@ -209,7 +209,7 @@ def key_for(
         if org:
             await service.create_org(pool, org)
         if uid:
-            await service.create_user(pool, uid, telegram_id=telegram_id)
+            await service.create_person(pool, uid, telegram_id=telegram_id)
         return await service.create_key(pool, "test", scopes, org=org, uid=uid, lifetime_seconds=seconds)
 
     return as_owner(database, make)

@@ -38,7 +38,7 @@ CLOCK = re.compile(
 )
 LOG = "duly.transition"
 CATALOGUE = "pg_catalog."
-REFERENCE_TABLES = {"duly.workers", "duly.orgs", "user.users"}  # invariants use these only to check others
+REFERENCE_TABLES = {"duly.workers", "duly.orgs", "duly.person"}  # invariants use these only to check others
 # Tables that have at least a page, a whole by its parts, and machines that the log tells of.
 USED_TABLES = """
 select n.nspname || '.' || named.relname

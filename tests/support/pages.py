@@ -64,7 +64,7 @@ CANNOT_RUN = {
     ("README.md", "$ ./duly test"): "runs the tests themselves",
     ("docs/ingest.md", "$ ./duly ingest capture morning.png evening.png --user 42"): "needs the extra ocr",
     ("docs/ledger.md", "$ ./duly worker --app shop.jobs:app"): "runs until it is stopped, with an app of yours",
-    ("docs/telegram.md", "$ ./duly users create anna --zone Europe/Stockholm --language sv"): "needs a bot's token",
+    ("docs/telegram.md", "$ ./duly people create anna --zone Europe/Stockholm --language sv"): "needs a bot's token",
     (
         "docs/telegram.md",
         "TELEGRAM_WEBHOOK_URL=https://duly.example.com/telegram/hook",

@@ -15,7 +15,7 @@ SUCCEED = (
     "update ledger.job set status = 'succeeded', settled_by = 'me/1', lease_owner = null, lease_expires_at = null;"
 )
 POST = (
-    "insert into \"user\".users (uid) values ('anna');"
+    "insert into duly.person (uid) values ('anna');"
     " insert into posts.uploads (name, author_id) values ('temp/00000000-0000-0000-0000-000000000001.jpg', 'anna');"
     " select posts.create_intent('anna', gen_random_uuid(), sha256(''), '', name, true) from posts.uploads;"
 )
@@ -40,9 +40,9 @@ POST_LOG = (
     "insert into duly.transition (machine, key, seq, prev_status, next_status, detail_json) select 'post', id::text, "
 )
 SCHEDULED = (
-    "insert into \"user\".users (uid) values ('anna');"
+    "insert into duly.person (uid) values ('anna');"
     " insert into scheduler.jobs (user_id, name, rule, first_run_at)"
-    " select id, 'Rent', 'cron: 0 10 1 * *', now() from \"user\".users;"
+    " select user_id, 'Rent', 'cron: 0 10 1 * *', now() from duly.person;"
     " insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
     " select id, '2026-11', now() from scheduler.jobs;"
 )
@@ -171,10 +171,10 @@ MEMBER = (
 )
 MISSED = (
     "insert into scheduler.missed_ranges (job_id, from_at, until_at, rule, zone, first_run_at, reason)"
-    " select id, %s, %s, rule, 'UTC', first_run_at, 'missed' from scheduler.jobs;"
+    " select user_id, %s, %s, rule, 'UTC', first_run_at, 'missed' from scheduler.jobs;"
 )
-BO = "insert into \"user\".users (uid) values ('bo');"
-BO_ID = '(select max(id) from "user".users)'
+BO = "insert into duly.person (uid) values ('bo');"
+BO_ID = "(select max(user_id) from duly.person)"
 # A version of our canonicaliser for each of two sessions, with its hash; the second has no event.
 SILENT = (
     FINISHED_SESSION
@@ -371,13 +371,13 @@ PLANTED_VIOLATIONS = {
     "runs_match_the_end_of_their_log": SCHEDULED + GUARDS_OFF + "update scheduler.job_runs set status = 'skipped'",
     "schedules_are_planned": SCHEDULED + "delete from scheduler.job_plans",
     "answers_match_their_run": (
-        SCHEDULED + "insert into scheduler.confirmations (job_run_id, action, idempotency_key)"
-        " select id, 'complete', 'k' from scheduler.job_runs"
+        SCHEDULED + "insert into scheduler.confirmations (job_run_id, action, confirmed_at, idempotency_key)"
+        " select id, 'complete', now(), 'k' from scheduler.job_runs"
     ),
     "runs_are_answered_once": (
         SCHEDULED + "update scheduler.job_runs set status = 'confirmed';"
-        " insert into scheduler.confirmations (job_run_id, action, idempotency_key)"
-        " select id, 'complete', key from scheduler.job_runs, unnest('{a,b}'::text[]) as key"
+        " insert into scheduler.confirmations (job_run_id, action, confirmed_at, idempotency_key)"
+        " select id, 'complete', now(), key from scheduler.job_runs, unnest('{a,b}'::text[]) as key"
     ),
     "expenses_have_their_answer": (
         SCHEDULED + "insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref)"
@@ -516,8 +516,8 @@ PLANTED_VIOLATIONS = {
     "expenses_match_their_answer: another person's": (
         SCHEDULED
         + CONFIRM % "null"
-        + "insert into \"user\".users (uid) values ('bo');"
-        + (BOOK % 5).replace("j.user_id", '(select max(id) from "user".users)')
+        + "insert into duly.person (uid) values ('bo');"
+        + (BOOK % 5).replace("j.user_id", "(select max(user_id) from duly.person)")
     ),
     "reminders_go_to_their_user": (
         SCHEDULED + "insert into duly.outbox (channel, recipient, kind, payload)"

@@ -15,7 +15,11 @@ select scheduler.create_months((duly.now() - make_interval(days => 28 * 14))::da
 
 -- name: add_people
 -- The people that runs, messages and posts belong to.
-insert into "user".users (uid) select 'user' || n from generate_series(0, %(people)s - 1) as n;
+with made as (
+    insert into duly.person (uid, user_id) select 'user' || n, 1 + n from generate_series(0, %(people)s - 1) as n
+    returning user_id
+)
+insert into "user".users (id) select user_id from made;
 
 -- name: create_drafts
 -- Temporary tables that jobs are drawn up in. A shape is a history that a job may have: where it ends, and its steps. A
@@ -200,11 +204,11 @@ set maintenance_work_mem = '512MB';
 with made as (
     insert into scheduler.jobs (id, user_id, name, rule, first_run_at, created_at, updated_at, revision, channel)
     select
-        n, u.id, 'schedule ' || n, 'cron: 0 10 1 * *', duly.now() - interval '400 days',
+        n, u.user_id, 'schedule ' || n, 'cron: 0 10 1 * *', duly.now() - interval '400 days',
         duly.now() - interval '400 days',
         duly.now() - interval '400 days', 1, 'console'
     from generate_series(1, %(schedules)s) as n
-    join "user".users as u on u.uid = 'user' || mod(n, (select count(*) from "user".users))
+    join duly.person as u on u.uid = 'user' || mod(n, (select count(*) from duly.person))
     returning id
 ),
 booked as (
@@ -258,7 +262,7 @@ select
     'worker-1/' || r.id || '.' || tries.revision - 1, tries.revision
 from scheduler.job_runs as r
 join scheduler.jobs as j on j.id = r.job_id
-join "user".users as u on u.id = j.user_id
+join duly.person as u on u.user_id = j.user_id
 cross join lateral (
     select
         case when mod(r.id, 20) = 0 then 2 else 1 end as starts,
@@ -279,7 +283,7 @@ with made as (
         who.author, 'RELEASED', at.made + interval '6 hours', at.made, at.made + interval '7 hours',
         posts.daily_key(who.author, at.made), 3, md5('request' || n)::uuid, 1, 'posts/00/' || n || '.jpg',
         at.made + interval '7 hours', 'worker-1/' || n, 3
-    from (select count(*) as people from "user".users) as they
+    from (select count(*) as people from duly.person) as they
     cross join generate_series(1, %(posts)s) as n
     cross join lateral (select 'user' || mod(n, they.people) as author) as who
     cross join lateral (

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from duly.accounts import User
+from duly.accounts import Person
 from duly.db.pool import Pool
 from duly.outbox.service import StoredMessage, list_messages
 from duly.settings import Settings
@@ -38,7 +38,7 @@ class Stage:
     pictures: Path
     log: Path  # output of the worker and the API
     narrator: Narrator
-    anna: User
+    anna: Person
 
     @property
     def as_worker(self) -> Pool:

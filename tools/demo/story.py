@@ -55,7 +55,7 @@ async def run_story(dsn: str, settings: Settings, pictures: Path, log: Path, nar
     try:
         async with open_pool(dsn, size=4, role=settings.api_role, name="duly-demo") as pool:
             owner = replace(pool, role=settings.owner_role)
-            made = await accounts.create_user(owner, ANNA, telegram_id=TELEGRAM_ID, zone=ZONE, currency=CURRENCY)
+            made = await accounts.create_person(owner, ANNA, telegram_id=TELEGRAM_ID, zone=ZONE, currency=CURRENCY)
             stage = Stage(settings, pool, Clock(dsn), pictures, log, narrator, anna=made.row)
             for number, each in enumerate(CHAPTERS, start=1):
                 chapter = f"chapter {number}"

@@ -362,8 +362,8 @@ SCHEDULER = (
     Fault(
         "scheduler-quiet-zone",
         "src/duly/apps/scheduler/queries.sql",
-        '"user".after_quiet(duly.now(), u.zone, u.quiet_from',
-        "\"user\".after_quiet(duly.now(), 'Asia/Tokyo', u.quiet_from",
+        "duly.after_quiet(duly.now(), person.zone, person.quiet_from",
+        "duly.after_quiet(duly.now(), 'Asia/Tokyo', person.quiet_from",
         "Quiet hours are kept in another time zone than the person's.",
     ),
     Fault(
@@ -588,8 +588,8 @@ PEOPLE = (
     Fault(
         "people-calendar-replaced",
         "src/duly/accounts/queries.sql",
-        "on conflict (user_id) do update set token_sha256 = excluded.token_sha256, created_at = duly.clock();",
-        "on conflict (user_id) do nothing;",
+        "on conflict (person_id) do update set token_sha256 = excluded.token_sha256, created_at = duly.clock();",
+        "on conflict (person_id) do nothing;",
         "The old address of a calendar still opens it, and the new one does not.",
     ),
     Fault(
@@ -1006,8 +1006,8 @@ DB = (
     Fault(
         "db-link-rebinds",
         "src/duly/accounts/functions.sql",
-        "where u.id = person and (u.telegram_id is null or u.telegram_id = telegram);",
-        "where u.id = person;",
+        "where p.id = person and (p.telegram_id is null or p.telegram_id = telegram);",
+        "where p.id = person;",
         "A link to the bot works twice, and takes a person over from another Telegram account.",
     ),
 )

@@ -1,12 +1,12 @@
-"""Accounts: orgs, users, their API keys, and signed links.
+"""Accounts: orgs, people, their API keys, and signed links.
 
-    org  <---- key ----> user          a key belongs to an org, to a user, or to a user within an org
+    org  <---- key ----> person          a key belongs to an org, to a person, or to a person within an org
 
-There is one table of users, `"user".users`: posts refer to a user by `uid`, the scheduler by `id`, a chat by its
+There is one table of people, `"person".people`: posts refer to a person by `uid`, the scheduler by `id`, a chat by its
 Telegram id. The secret of a key is shown once, when the key is created; the database stores a prefix to find the key
 by and a hash to verify the secret.
 """
 
-from duly.accounts.model import SCOPES, ApiKey, NewKey, Org, User
+from duly.accounts.model import SCOPES, ApiKey, NewKey, Org, Person
 
-__all__ = ["SCOPES", "ApiKey", "NewKey", "Org", "User"]
+__all__ = ["SCOPES", "ApiKey", "NewKey", "Org", "Person"]

@@ -1,4 +1,4 @@
-"""Orgs, users and API keys, as values."""
+"""Orgs, people and API keys, as values."""
 
 import hashlib
 import hmac
@@ -19,6 +19,7 @@ SECRET_BYTES = 32
 PREFIX_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 KEY = re.compile(r"(duly_[a-z0-9]{12})_[A-Za-z0-9_-]{43}")
 MAX_URL_LENGTH = 2048
+NO_USER_ID = -(2**63)
 WEBHOOK_SECRET = re.compile(r"whsec_([A-Za-z0-9+/=]{32,100})")
 QUIET = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 
@@ -33,12 +34,13 @@ class Org:
 
 
 @dataclass(frozen=True)
-class User:
-    """A user."""
+class Person:
+    """A person."""
 
     id: int
     uid: str
     telegram_id: int | None
+    user_id: int | None  # in "user".users, for the scheduler
     zone: str
     language: str
     currency: str
@@ -47,10 +49,15 @@ class User:
     quiet_from: time | None = None  # no reminders from this time of day until quiet_until
     quiet_until: time | None = None
 
+    @property
+    def schedule_owner_id(self) -> int:
+        """The user_id of their schedules; for a person without one an id that no schedule has."""
+        return NO_USER_ID if self.user_id is None else self.user_id
+
 
 @dataclass(frozen=True)
 class QuietHours:
-    """The hours of a user's day in which no reminders are sent; they may span midnight."""
+    """The hours of a person's day in which no reminders are sent; they may span midnight."""
 
     start: time
     end: time
@@ -64,7 +71,7 @@ class QuietHours:
 
 @dataclass(frozen=True)
 class WebhookAddress:
-    """Where messages to a user are posted, and the secret that signs them."""
+    """Where messages to a person are posted, and the secret that signs them."""
 
     url: str
     secret: str = field(repr=False)
@@ -87,11 +94,11 @@ class ApiKey:
     prefix: str
     scopes: list[str]
     org_id: UUID | None
-    user_id: int | None
+    person_id: int | None
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
-    uid: str | None  # of the user it belongs to
+    uid: str | None  # of the person it belongs to
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
--- Orgs, users, API keys and calendars.
+-- Orgs, people, API keys and calendars.
 
 -- name: create_org
 -- The unique name decides who created it; no row returned means that it existed.
@@ -18,21 +18,21 @@ select * from duly.orgs where (created_at, id) > (%(after_at)s, %(after_id)s)
 order by created_at, id
 limit %(limit)s;
 
--- name: create_user
+-- name: create_person
 -- The unique uid decides who created it; no row returned means that it existed.
-insert into "user".users (uid, telegram_id, zone, language, currency)
+insert into duly.person (uid, telegram_id, zone, language, currency)
 values (%(uid)s, %(telegram_id)s, %(zone)s, %(language)s, %(currency)s)
 on conflict (uid) do nothing
 returning *;
 
--- name: find_user
+-- name: find_person
 -- By uid.
-select * from "user".users where uid = %(uid)s;
+select * from duly.person where uid = %(uid)s;
 
--- name: change_user
+-- name: change_person
 -- A null parameter leaves its column unchanged; no row returned means that the uid is unknown. A changed zone makes the
--- scheduler plan again, by its trigger users_follow_zone.
-update "user".users
+-- scheduler plan again, by its trigger person_follow_zone.
+update duly.person
 set telegram_id = coalesce(%(telegram_id)s::bigint, telegram_id),
     zone = coalesce(%(zone)s::text, zone),
     language = coalesce(%(language)s::text, language),
@@ -40,81 +40,85 @@ set telegram_id = coalesce(%(telegram_id)s::bigint, telegram_id),
 where uid = %(uid)s
 returning *;
 
--- name: find_user_by_telegram
+-- name: find_person_by_telegram
 -- By Telegram id.
-select * from "user".users where telegram_id = %(telegram_id)s;
+select * from duly.person where telegram_id = %(telegram_id)s;
 
--- name: create_telegram_user
--- Create a user for a Telegram id; false when it has one.
-select "user".meet_telegram(%(telegram_id)s, %(language)s);
+-- name: create_telegram_person
+-- Create a person for a Telegram id; false when it has one.
+select duly.meet_telegram(%(telegram_id)s, %(language)s);
 
 -- name: link_telegram
--- Link a Telegram id to a user who has none; false when the user has another one or does not exist.
-select "user".link_telegram(%(user_id)s, %(telegram_id)s);
+-- Link a Telegram id to a person who has none; false when the person has another one or does not exist.
+select duly.link_telegram(%(person_id)s, %(telegram_id)s);
 
 -- name: unlink_telegram
--- Remove the Telegram id of a user; days stored under that id are kept.
-update "user".users set telegram_id = null where uid = %(uid)s returning *;
+-- Remove the Telegram id of a person; days stored under that id are kept.
+update duly.person set telegram_id = null where uid = %(uid)s returning *;
 
--- name: list_users
+-- name: link_user
+-- Link a person to a row of "user".users; the scheduler's trigger person_link_user checks that there is one.
+update duly.person set user_id = %(user_id)s where uid = %(uid)s returning *;
+
+-- name: list_people
 -- A page after a cursor, in the order of their ids.
-select * from "user".users where id > %(after_id)s
+select * from duly.person where id > %(after_id)s
 order by id
 limit %(limit)s;
 
 -- name: create_calendar
--- One token per user: a new one replaces the old one, which stops working. Only the hash is stored.
-insert into "user".calendars (user_id, token_sha256) values (%(user_id)s, %(token_sha256)s)
-on conflict (user_id) do update set token_sha256 = excluded.token_sha256, created_at = duly.clock();
+-- One token per person: a new one replaces the old one, which stops working. Only the hash is stored.
+insert into duly.calendars (person_id, token_sha256) values (%(person_id)s, %(token_sha256)s)
+on conflict (person_id) do update set token_sha256 = excluded.token_sha256, created_at = duly.clock();
 
 -- name: revoke_calendar
 -- Delete the token; the feed is no longer readable.
-delete from "user".calendars where user_id = %(user_id)s;
+delete from duly.calendars where person_id = %(person_id)s;
 
 -- name: find_calendar
 -- The owner of a calendar, by the hash of its token.
-select u.*
-from "user".calendars as c
-join "user".users as u on u.id = c.user_id
+select p.*
+from duly.calendars as c
+join duly.person as p on p.id = c.person_id
 where c.token_sha256 = %(token_sha256)s;
 
 -- name: create_key
 -- Only the hash is stored; the lifetime starts at the database's clock.
-insert into duly.api_keys (name, prefix, secret_sha256, scopes, org_id, user_id, expires_at)
+insert into duly.api_keys (name, prefix, secret_sha256, scopes, org_id, person_id, expires_at)
 values (
-    %(name)s, %(prefix)s, %(secret_sha256)s, %(scopes)s, %(org_id)s, %(user_id)s,
+    %(name)s, %(prefix)s, %(secret_sha256)s, %(scopes)s, %(org_id)s, %(person_id)s,
     duly.clock() + make_interval(secs => %(lifetime_seconds)s)
 )
-returning id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at,
-    (select u.uid from "user".users as u where u.id = user_id) as uid;
+returning id, name, prefix, scopes, org_id, person_id, created_at, expires_at, revoked_at,
+    (select p.uid from duly.person as p where p.id = person_id) as uid;
 
 -- name: list_keys
 -- A page after a cursor, the newest last, including revoked and expired keys.
-select id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at,
-    (select u.uid from "user".users as u where u.id = user_id) as uid
+select id, name, prefix, scopes, org_id, person_id, created_at, expires_at, revoked_at,
+    (select p.uid from duly.person as p where p.id = person_id) as uid
 from duly.api_keys where (created_at, id) > (%(after_at)s, %(after_id)s)
 order by created_at, id
 limit %(limit)s;
 
 -- name: find_live_key
 -- A key is valid until it is revoked or expires, by the database's clock.
-select id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at, secret_sha256,
-    (select u.uid from "user".users as u where u.id = user_id) as uid
+select id, name, prefix, scopes, org_id, person_id, created_at, expires_at, revoked_at, secret_sha256,
+    (select p.uid from duly.person as p where p.id = person_id) as uid
 from duly.api_keys
 where prefix = %(prefix)s and revoked_at is null and (expires_at is null or expires_at > duly.clock());
 
 -- name: revoke_keys
--- Revoke by prefix, org or user, whichever is given; a key that is already revoked keeps its revoked_at.
+-- Revoke by prefix, org or person, whichever is given; a key that is already revoked keeps its revoked_at.
 update duly.api_keys set revoked_at = duly.clock()
 where revoked_at is null
-    and (prefix = %(prefix)s or org_id = %(org_id)s or user_id = %(user_id)s)
-returning id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at,
-    (select u.uid from "user".users as u where u.id = user_id) as uid;
+    and (prefix = %(prefix)s or org_id = %(org_id)s or person_id = %(person_id)s)
+returning id, name, prefix, scopes, org_id, person_id, created_at, expires_at, revoked_at,
+    (select p.uid from duly.person as p where p.id = person_id) as uid;
 
 -- name: find_key
 -- By prefix, valid or not.
-select id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at,
-    (select u.uid from "user".users as u where u.id = user_id) as uid
+select id, name, prefix, scopes, org_id, person_id, created_at, expires_at, revoked_at,
+    (select p.uid from duly.person as p where p.id = person_id) as uid
 from duly.api_keys where prefix = %(prefix)s;
 
 -- name: has_keys
@@ -122,33 +126,33 @@ from duly.api_keys where prefix = %(prefix)s;
 select exists (select from duly.api_keys);
 
 -- name: set_quiet_hours
--- Send no reminders in these hours of the user's day; null removes the quiet hours.
-update "user".users set quiet_from = %(start)s::time, quiet_until = %(end)s::time
+-- Send no reminders in these hours of the person's day; null removes the quiet hours.
+update duly.person set quiet_from = %(start)s::time, quiet_until = %(end)s::time
 where uid = %(uid)s
 returning *;
 
 -- name: put_webhook
--- One address per user; a new one replaces the old one.
-insert into "user".webhooks (user_id, url, secret) values (%(user_id)s, %(url)s, %(secret)s)
-on conflict (user_id) do update set url = excluded.url, secret = excluded.secret;
+-- One address per person; a new one replaces the old one.
+insert into duly.webhooks (person_id, url, secret) values (%(person_id)s, %(url)s, %(secret)s)
+on conflict (person_id) do update set url = excluded.url, secret = excluded.secret;
 
 -- name: drop_webhook
--- Remove the webhook of a user.
-delete from "user".webhooks where user_id = %(user_id)s;
+-- Remove the webhook of a person.
+delete from duly.webhooks where person_id = %(person_id)s;
 
 -- name: put_apprise
--- One address per user; a new one replaces the old one.
-insert into "user".apprise_addresses (user_id, url) values (%(user_id)s, %(url)s)
-on conflict (user_id) do update set url = excluded.url;
+-- One address per person; a new one replaces the old one.
+insert into duly.apprise_addresses (person_id, url) values (%(person_id)s, %(url)s)
+on conflict (person_id) do update set url = excluded.url;
 
 -- name: drop_apprise
--- Remove the Apprise address of a user.
-delete from "user".apprise_addresses where user_id = %(user_id)s;
+-- Remove the Apprise address of a person.
+delete from duly.apprise_addresses where person_id = %(person_id)s;
 
 -- name: list_apprise_services
--- The Apprise services of some users, without credentials.
-select user_id, service from "user".apprise_addresses where user_id = any (%(user_ids)s::bigint[]);
+-- The Apprise services of some people, without credentials.
+select person_id, service from duly.apprise_addresses where person_id = any (%(person_ids)s::bigint[]);
 
 -- name: list_webhooks
--- The webhook URLs of some users, without secrets.
-select user_id, url from "user".webhooks where user_id = any (%(user_ids)s::bigint[]);
+-- The webhook URLs of some people, without secrets.
+select person_id, url from duly.webhooks where person_id = any (%(person_ids)s::bigint[]);

@@ -1,4 +1,4 @@
-"""Create, list and revoke orgs, users, API keys and calendars. Each function is one short transaction."""
+"""Create, list and revoke orgs, people, API keys and calendars. Each function is one short transaction."""
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -10,8 +10,8 @@ from duly.accounts.model import (
     ApiKey,
     NewKey,
     Org,
+    Person,
     QuietHours,
-    User,
     WebhookAddress,
     new_secret,
     parse_key_prefix,
@@ -51,7 +51,7 @@ async def list_orgs(pool: Pool) -> Sequence[Org]:
         )
 
 
-async def create_user(
+async def create_person(
     pool: Pool,
     uid: str,
     *,
@@ -59,20 +59,20 @@ async def create_user(
     zone: str = "UTC",
     language: str = "en",
     currency: str = "EUR",
-) -> Creation[User]:
-    """Create a user, or return the same one; Conflict when the uid exists with other values."""
+) -> Creation[Person]:
+    """Create a person, or return the same one; Conflict when the uid exists with other values."""
     wanted = (telegram_id, zone, language, currency)
     with translate_errors():
         async with pool.transaction() as connection:
             return await create_once(
-                insert=lambda: repository.create_user(connection, uid, *wanted),
-                find=lambda: repository.find_user(connection, uid),
-                is_same=lambda user: (user.telegram_id, user.zone, user.language, user.currency) == wanted,
-                refusal=f"the uid {uid} belongs to a user with other values; nothing was changed",
+                insert=lambda: repository.create_person(connection, uid, *wanted),
+                find=lambda: repository.find_person(connection, uid),
+                is_same=lambda person: (person.telegram_id, person.zone, person.language, person.currency) == wanted,
+                refusal=f"the uid {uid} belongs to a person with other values; nothing was changed",
             )
 
 
-async def change_user(
+async def change_person(
     pool: Pool,
     uid: str,
     *,
@@ -80,79 +80,89 @@ async def change_user(
     zone: str | None = None,
     language: str | None = None,
     currency: str | None = None,
-) -> User:
+) -> Person:
     """Change what is given; NotFound when the uid is unknown."""
     with translate_errors():
         async with pool.transaction() as connection:
-            user = await repository.change_user(connection, uid, telegram_id, zone, language, currency)
-    if user is None:
-        raise user_not_found(uid)
-    return user
+            person = await repository.change_person(connection, uid, telegram_id, zone, language, currency)
+    if person is None:
+        raise person_not_found(uid)
+    return person
 
 
-async def find_user(pool: Pool, uid: str) -> User | None:
-    """Return the user of this uid."""
+async def find_person(pool: Pool, uid: str) -> Person | None:
+    """Return the person of this uid."""
     async with pool.statement() as connection:
-        return await repository.find_user(connection, uid)
+        return await repository.find_person(connection, uid)
 
 
-async def find_user_by_telegram(pool: Pool, telegram_id: int) -> User | None:
-    """Return the user of this Telegram id."""
+async def find_person_by_telegram(pool: Pool, telegram_id: int) -> Person | None:
+    """Return the person of this Telegram id."""
     async with pool.statement() as connection:
-        return await repository.find_user_by_telegram(connection, telegram_id)
+        return await repository.find_person_by_telegram(connection, telegram_id)
 
 
-async def register_telegram_user(pool: Pool, telegram_id: int, language: str) -> Creation[User]:
-    """Create a user named after a Telegram id, or return the one that has it."""
+async def register_telegram_person(pool: Pool, telegram_id: int, language: str) -> Creation[Person]:
+    """Create a person named after a Telegram id, or return the one that has it."""
     async with pool.transaction() as connection:
-        is_new = await repository.create_telegram_user(connection, telegram_id, language)
-        user = await repository.find_user_by_telegram(connection, telegram_id)
-    if user is None:
-        raise Conflict(f"the uid telegram:{telegram_id} belongs to a user with another Telegram id")
-    return Created(user) if is_new else Existing(user)
+        is_new = await repository.create_telegram_person(connection, telegram_id, language)
+        person = await repository.find_person_by_telegram(connection, telegram_id)
+    if person is None:
+        raise Conflict(f"the uid telegram:{telegram_id} belongs to a person with another Telegram id")
+    return Created(person) if is_new else Existing(person)
 
 
-async def link_telegram(pool: Pool, user_id: int, telegram_id: int) -> User:
-    """Link a Telegram id to a user who has none; Conflict when either has another."""
+async def link_telegram(pool: Pool, person_id: int, telegram_id: int) -> Person:
+    """Link a Telegram id to a person who has none; Conflict when either has another."""
     with translate_errors():
         async with pool.transaction() as connection:
-            if not await repository.link_telegram(connection, user_id, telegram_id):
-                raise Conflict("the user of this link has another Telegram id or was deleted; a link works once")
-            user = await repository.find_user_by_telegram(connection, telegram_id)
-            assert user, "it was just linked"
-            return user
+            if not await repository.link_telegram(connection, person_id, telegram_id):
+                raise Conflict("the person of this link has another Telegram id or was deleted; a link works once")
+            person = await repository.find_person_by_telegram(connection, telegram_id)
+            assert person, "it was just linked"
+            return person
 
 
-async def unlink_telegram(pool: Pool, uid: str) -> User:
-    """Remove the Telegram id of a user; it can then be linked to another."""
+async def unlink_telegram(pool: Pool, uid: str) -> Person:
+    """Remove the Telegram id of a person; it can then be linked to another."""
     async with pool.transaction() as connection:
-        user = await repository.unlink_telegram(connection, uid)
-    if user is None:
-        raise user_not_found(uid)
-    return user
+        person = await repository.unlink_telegram(connection, uid)
+    if person is None:
+        raise person_not_found(uid)
+    return person
 
 
-async def list_users(pool: Pool) -> Sequence[User]:
-    """Return every user, in the order of their ids."""
+async def link_user(pool: Pool, uid: str, user_id: int) -> Person:
+    """Link a person to a row of "user".users; NotFound when there is none, Conflict when it is another person's."""
+    with translate_errors():
+        async with pool.transaction() as connection:
+            person = await repository.link_user(connection, uid, user_id)
+    if person is None:
+        raise person_not_found(uid)
+    return person
+
+
+async def list_people(pool: Pool) -> Sequence[Person]:
+    """Return every person, in the order of their ids."""
     async with pool.transaction() as connection:
-        return await fetch_all(lambda cursor: repository.list_users(connection, cursor), 0, lambda user: user.id)
+        return await fetch_all(lambda cursor: repository.list_people(connection, cursor), 0, lambda person: person.id)
 
 
-async def create_calendar(pool: Pool, user_id: int) -> str:
-    """Replace the calendar token of a user; the new one is returned and only its hash stored."""
+async def create_calendar(pool: Pool, person_id: int) -> str:
+    """Replace the calendar token of a person; the new one is returned and only its hash stored."""
     token = secrets.token_urlsafe(SECRET_BYTES)
     async with pool.transaction() as connection:
-        await repository.create_calendar(connection, user_id, token)
+        await repository.create_calendar(connection, person_id, token)
     return token
 
 
-async def revoke_calendar(pool: Pool, user_id: int) -> bool:
-    """Delete the calendar token of a user; return whether there was one."""
+async def revoke_calendar(pool: Pool, person_id: int) -> bool:
+    """Delete the calendar token of a person; return whether there was one."""
     async with pool.transaction() as connection:
-        return await repository.revoke_calendar(connection, user_id)
+        return await repository.revoke_calendar(connection, person_id)
 
 
-async def find_calendar(pool: Pool, token: str) -> User | None:
+async def find_calendar(pool: Pool, token: str) -> Person | None:
     """Return the owner of the calendar that a token opens; None when it opens none."""
     async with pool.statement() as connection:
         return await repository.find_calendar(connection, token)
@@ -167,19 +177,19 @@ async def create_key(
     uid: str | None = None,
     lifetime_seconds: float | None = None,
 ) -> NewKey:
-    """Create a key for an org, a user, or a user within an org; its secret is returned and only its hash stored."""
+    """Create a key for an org, a person, or a person within an org; its secret is returned and only its hash stored."""
     wanted = validate_scopes(scopes)
     if org is None and uid is None:
-        raise InvalidArgument("a key belongs to an org, a user or both: give --org or --user")
+        raise InvalidArgument("a key belongs to an org, a person or both: give --org or --user")
     secret = new_secret()
     prefix = parse_key_prefix(secret)
     assert prefix, "a generated key has a prefix"
     with translate_errors():
         async with pool.transaction() as connection:
             org_id = (await get_org(connection, org)).id if org else None
-            user_id = (await get_user(connection, uid)).id if uid else None
+            person_id = (await get_person(connection, uid)).id if uid else None
             key = await repository.create_key(
-                connection, name, prefix, secret, wanted, org_id, user_id, lifetime_seconds
+                connection, name, prefix, secret, wanted, org_id, person_id, lifetime_seconds
             )
             return NewKey(key, secret)
 
@@ -210,10 +220,10 @@ async def revoke_org_keys(pool: Pool, name: str) -> Sequence[ApiKey]:
         return await repository.revoke_keys(connection, org_id=(await get_org(connection, name)).id)
 
 
-async def revoke_user_keys(pool: Pool, uid: str) -> Sequence[ApiKey]:
-    """Revoke every key of a user; return those that were not revoked before."""
+async def revoke_person_keys(pool: Pool, uid: str) -> Sequence[ApiKey]:
+    """Revoke every key of a person; return those that were not revoked before."""
     async with pool.transaction() as connection:
-        return await repository.revoke_keys(connection, user_id=(await get_user(connection, uid)).id)
+        return await repository.revoke_keys(connection, person_id=(await get_person(connection, uid)).id)
 
 
 async def find_key_by_secret(pool: Pool, secret: str) -> ApiKey | None:
@@ -248,59 +258,59 @@ async def get_org(connection: Connection, name: str) -> Org:
     raise NotFound(f"there is no org '{name}'; create it with: duly orgs create '{name}'")
 
 
-async def get_user(connection: Connection, uid: str) -> User:
-    """Return the user of this uid; NotFound when there is none."""
-    if user := await repository.find_user(connection, uid):
-        return user
-    raise user_not_found(uid)
+async def get_person(connection: Connection, uid: str) -> Person:
+    """Return the person of this uid; NotFound when there is none."""
+    if person := await repository.find_person(connection, uid):
+        return person
+    raise person_not_found(uid)
 
 
-def user_not_found(uid: str) -> NotFound:
+def person_not_found(uid: str) -> NotFound:
     """Return the error for an unknown uid."""
-    return NotFound(f"there is no user with the uid '{uid}'; create one with: duly users create '{uid}'")
+    return NotFound(f"there is no person with the uid '{uid}'; create one with: duly people create '{uid}'")
 
 
-async def set_quiet_hours(pool: Pool, uid: str, quiet_hours: QuietHours | None) -> User:
-    """Set the hours in which a user gets no reminders, or remove them."""
+async def set_quiet_hours(pool: Pool, uid: str, quiet_hours: QuietHours | None) -> Person:
+    """Set the hours in which a person gets no reminders, or remove them."""
     async with pool.transaction() as connection:
-        user = await repository.set_quiet_hours(connection, uid, quiet_hours)
-    if user is None:
-        raise user_not_found(uid)
-    return user
+        person = await repository.set_quiet_hours(connection, uid, quiet_hours)
+    if person is None:
+        raise person_not_found(uid)
+    return person
 
 
-async def set_webhook(pool: Pool, uid: str, webhook: WebhookAddress | None) -> User:
-    """Set or remove the webhook of a user."""
+async def set_webhook(pool: Pool, uid: str, webhook: WebhookAddress | None) -> Person:
+    """Set or remove the webhook of a person."""
     async with pool.transaction() as connection:
-        user = await get_user(connection, uid)
+        person = await get_person(connection, uid)
         if webhook:
-            await repository.put_webhook(connection, user.id, webhook)
+            await repository.put_webhook(connection, person.id, webhook)
         else:
-            await repository.drop_webhook(connection, user.id)
-        return user
+            await repository.drop_webhook(connection, person.id)
+        return person
 
 
-async def list_webhooks(pool: Pool, user_ids: Sequence[int]) -> Mapping[int, str]:
-    """Return the webhook URLs of these users, without secrets."""
+async def list_webhooks(pool: Pool, person_ids: Sequence[int]) -> Mapping[int, str]:
+    """Return the webhook URLs of these people, without secrets."""
     async with pool.transaction() as connection:
-        return await repository.list_webhooks(connection, user_ids)
+        return await repository.list_webhooks(connection, person_ids)
 
 
-async def set_apprise(pool: Pool, uid: str, address: str | None) -> User:
-    """Set or remove the Apprise address of a user."""
+async def set_apprise(pool: Pool, uid: str, address: str | None) -> Person:
+    """Set or remove the Apprise address of a person."""
     async with pool.transaction() as connection:
-        user = await get_user(connection, uid)
+        person = await get_person(connection, uid)
         if address:
-            await repository.put_apprise(connection, user.id, address)
+            await repository.put_apprise(connection, person.id, address)
         else:
-            await repository.drop_apprise(connection, user.id)
-        return user
+            await repository.drop_apprise(connection, person.id)
+        return person
 
 
-async def list_apprise_services(pool: Pool, user_ids: Sequence[int]) -> Mapping[int, str]:
-    """Return the Apprise services of these users, without credentials."""
+async def list_apprise_services(pool: Pool, person_ids: Sequence[int]) -> Mapping[int, str]:
+    """Return the Apprise services of these people, without credentials."""
     async with pool.transaction() as connection:
-        return await repository.list_apprise_services(connection, user_ids)
+        return await repository.list_apprise_services(connection, person_ids)
 
 
 async def rotate_links(pool: Pool, *, at_once: bool) -> int:

@@ -1,4 +1,4 @@
-"""Links in messages that answer one run for one user until they expire; signed, so that they cannot be forged.
+"""Links in messages that answer one run for one person until they expire; signed, so that they cannot be forged.
 
     https://example.com/c/<claims>.<signature>
 
@@ -22,7 +22,7 @@ MAX_TOKEN_LENGTH = 1000
 
 @dataclass(frozen=True, slots=True)
 class LinkClaims:
-    """What a link permits: one answer of one user to one run, until it expires."""
+    """What a link permits: one answer of one person to one run, until it expires."""
 
     uid: str
     run_id: int

@@ -1,8 +1,8 @@
-"""Links that link a Telegram id to a user: user id, expiry and signature, in characters that Telegram accepts.
+"""Links that link a Telegram id to a person: person id, expiry and signature, in characters that Telegram accepts.
 
     https://t.me/<bot>?start=AAAAAAAAAAcAav…        /start AAAAAAAAAAcAav…
 
-A link works once, because it only links a user who has no Telegram id yet.
+A link works once, because it only links a person who has no Telegram id yet.
 """
 
 import struct
@@ -14,23 +14,23 @@ from duly.errors import InvalidArgument
 
 LINK_TTL_MINUTES = 60.0
 PURPOSE = "telegram.link"
-BODY = struct.Struct(">qI4x")  # user id, expiry, padding
+BODY = struct.Struct(">qI4x")  # person id, expiry, padding
 BODY_LENGTH = 22
 
 
-def create_telegram_link(secret: str, user_id: int, now: datetime, minutes: float = LINK_TTL_MINUTES) -> str:
-    """Return a link for this user that is valid for a number of minutes."""
+def create_telegram_link(secret: str, person_id: int, now: datetime, minutes: float = LINK_TTL_MINUTES) -> str:
+    """Return a link for this person that is valid for a number of minutes."""
     expires_at = int((now + timedelta(minutes=minutes)).timestamp())
-    body = urlsafe_b64encode(BODY.pack(user_id, expires_at)).decode().rstrip("=")
+    body = urlsafe_b64encode(BODY.pack(person_id, expires_at)).decode().rstrip("=")
     return body + signature_for(secret, PURPOSE, body)
 
 
 def parse_telegram_link(secret: str, link: str, now: datetime) -> int:
-    """Return the id of the user of a link; InvalidArgument when it is forged or expired."""
+    """Return the id of the person of a link; InvalidArgument when it is forged or expired."""
     body, signature = link[:-SIGNATURE_LENGTH], link[-SIGNATURE_LENGTH:]
     if len(body) != BODY_LENGTH or not link.isascii() or not is_signature_valid(signature, secret, PURPOSE, body):
         raise InvalidArgument("invalid link; request a new one")
-    user_id, expires_at = BODY.unpack(urlsafe_b64decode(body + "=="))
+    person_id, expires_at = BODY.unpack(urlsafe_b64decode(body + "=="))
     if now.timestamp() > expires_at:
         raise InvalidArgument("the link has expired; request a new one")
-    return user_id
+    return person_id

@@ -1,16 +1,16 @@
-"""What `duly orgs`, `duly users` and `duly keys` print."""
+"""What `duly orgs`, `duly people` and `duly keys` print."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from duly.accounts import ApiKey, Org, User
+from duly.accounts import ApiKey, Org, Person
 from duly.cli.output import creation_outcome, format_value, print_result, print_table, to_json
 from duly.outcomes import Creation
 
 
-def print_creation(creation: Creation[Org] | Creation[User], as_json: bool) -> None:
-    """Print an org or a user, and whether it was created or existed."""
+def print_creation(creation: Creation[Org] | Creation[Person], as_json: bool) -> None:
+    """Print an org or a person, and whether it was created or existed."""
     outcome, account = creation_outcome(creation), creation.row
     print_result({"outcome": outcome, **to_document(account)}, as_json, f"{outcome:9} {format_account(account)}")
 
@@ -29,22 +29,22 @@ def print_accounts(accounts: Sequence[Org | ApiKey], columns: Sequence[str], as_
         print_table(columns, [[getattr(account, column) for column in columns] for account in accounts])
 
 
-def format_account(account: Org | User) -> str:
-    """Format the fields of an org or a user on one line."""
+def format_account(account: Org | Person) -> str:
+    """Format the fields of an org or a person on one line."""
     return "  ".join(
         f"{name} {format_value(value)}" for name, value in to_document(account).items() if value is not None
     )
 
 
-def to_document(account: Org | User) -> Mapping[str, Any]:
-    """Convert an org or a user to JSON fields; quiet hours as they are given to `duly users set`."""
+def to_document(account: Org | Person) -> Mapping[str, Any]:
+    """Convert an org or a person to JSON fields; quiet hours as they are given to `duly people set`."""
     fields = asdict(account)
-    if isinstance(account, User):
+    if isinstance(account, Person):
         del fields["quiet_from"], fields["quiet_until"]
         fields["quiet"] = format_quiet_hours(account)
     return fields
 
 
-def format_quiet_hours(user: User) -> str | None:
-    """Format the hours of the day in which a user gets no reminders."""
-    return f"{user.quiet_from:%H:%M}-{user.quiet_until:%H:%M}" if user.quiet_from else None
+def format_quiet_hours(person: Person) -> str | None:
+    """Format the hours of the day in which a person gets no reminders."""
+    return f"{person.quiet_from:%H:%M}-{person.quiet_until:%H:%M}" if person.quiet_from else None

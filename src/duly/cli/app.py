@@ -41,7 +41,7 @@ ENGINE_COMMANDS = (
     LazyCommand("jobs", "duly.cli.jobs", "Enqueue, list, explain and control jobs."),
     LazyCommand("notifications", "duly.cli.notifications", "Messages to people: list, resend and resolve them."),
     LazyCommand("orgs", "duly.cli.orgs", "Organizations: the tenants that own jobs and API keys."),
-    LazyCommand("users", "duly.cli.users", "Users: uid, Telegram id, time zone, language and addresses."),
+    LazyCommand("people", "duly.cli.people", "People: uid, Telegram id, time zone, language and addresses."),
     LazyCommand("keys", "duly.cli.keys", "API keys, and the key that signs links in messages."),
 )
 DEVELOPMENT_COMMANDS = (

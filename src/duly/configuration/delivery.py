@@ -115,7 +115,9 @@ class TelegramSettings(Part):
         Section.TELEGRAM,
         "TELEGRAM_NEWCOMERS",
         default=True,
-        description="Whether an unknown sender becomes a person; otherwise they need a link from `duly users link`.",
+        description=(
+            "Whether an unknown sender becomes a person; otherwise they need a link from `duly people link-telegram`."
+        ),
     )
     telegram_seconds: Seconds = setting(
         Section.TELEGRAM,

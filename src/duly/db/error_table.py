@@ -72,16 +72,18 @@ RULES: Mapping[str, str | None] = {  # by constraint; None where the database's 
     "ck_job_limit__type": f"type: {NAME_RULE}",
     "ck_jobs__first_run_at": None,
     "ck_orgs__name": f"an org's name {TITLE}",
-    "ck_users__uid": "a uid must have 1 to 128 characters of A-Z a-z 0-9 . _ : @ - and start with a letter or digit",
-    "ck_users__zone": "a zone must be an IANA name such as Europe/Stockholm",
-    "ck_users__language": "a language must be a code such as en, sv or zh",
-    "ck_users__currency": "a currency must be a code such as EUR or SEK",
+    "ck_person__uid": "a uid must have 1 to 128 characters of A-Z a-z 0-9 . _ : @ - and start with a letter or digit",
+    "ck_person__zone": "a zone must be an IANA name such as Europe/Stockholm",
+    "ck_person__language": "a language must be a code such as en, sv or zh",
+    "ck_person__currency": "a currency must be a code such as EUR or SEK",
     "ck_api_keys__name": f"a key's name {TITLE}",
     "ck_api_keys__expires_at": "a key's lifetime must be more than 0 days",
 }
 BY_CONSTRAINT: Mapping[str, Callable[[], DulyError]] = {
     "ck_job__result": lambda: invalid_result("$: it is too large as the database stores it"),
-    "uq_users__telegram_id": lambda: Conflict("this Telegram id belongs to another user"),
+    "uq_person__telegram_id": lambda: Conflict("this Telegram id belongs to another person"),
+    "uq_person__user_id": lambda: Conflict("this user is linked to another person"),
+    "fk_jobs_person_user_id": lambda: Conflict("the person has schedules under the user they are linked to"),
 }
 
 

@@ -34,7 +34,7 @@ select
         ) as f
     ) as failed,
     (
-        select count(*) from (select from "user".apprise_addresses limit %(limit)s) as a
+        select count(*) from (select from duly.apprise_addresses limit %(limit)s) as a
     ) as by_apprise;
 
 -- name: delivers_notifications

@@ -18,7 +18,7 @@ from fastapi.security import HTTPBearer
 from pydantic import Field, TypeAdapter, ValidationError
 
 from duly.accounts import ApiKey
-from duly.accounts.service import find_key_by_secret, find_user, has_keys
+from duly.accounts.service import find_key_by_secret, find_person, has_keys
 from duly.db.pool import Pool
 from duly.errors import Forbidden, InvalidArgument, Unauthorized
 from duly.jobs.model import DEFAULT_ORG
@@ -242,9 +242,9 @@ def find_uid(request: Request) -> str | None:
 async def find_known_uid(request: Request) -> str | None:
     """Return the person of a request like `find_uid`; raises InvalidArgument when the header names an unknown uid."""
     uid = find_uid(request)
-    if uid is not None and uid != request.state.caller.uid and await find_user(request.state.pool, uid) is None:
+    if uid is not None and uid != request.state.caller.uid and await find_person(request.state.pool, uid) is None:
         raise InvalidArgument(
-            f"{ON_BEHALF_HEADER}: {uid}: no person has this uid; create them with: duly users create {uid}"
+            f"{ON_BEHALF_HEADER}: {uid}: no person has this uid; create them with: duly people create {uid}"
         )
     return uid
 

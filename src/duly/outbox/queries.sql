@@ -5,19 +5,19 @@
 
 -- name: find_contacts
 -- Contacts of recipients, by uid.
-select u.uid, u.telegram_id, u.zone, u.language, w.url as webhook_url, w.secret as webhook_secret, a.url as apprise_url
-from "user".users as u
-left join "user".webhooks as w on w.user_id = u.id
-left join "user".apprise_addresses as a on a.user_id = u.id
-where u.uid = any (%(uids)s::text[]);
+select p.uid, p.telegram_id, p.zone, p.language, w.url as webhook_url, w.secret as webhook_secret, a.url as apprise_url
+from duly.person as p
+left join duly.webhooks as w on w.person_id = p.id
+left join duly.apprise_addresses as a on a.person_id = p.id
+where p.uid = any (%(uids)s::text[]);
 
 -- name: find_contacts_by_telegram_id
 -- Contacts of recipients of notifications, by Telegram id, which is the owner of a day in ingest.
-select u.uid, u.telegram_id, u.zone, u.language, w.url as webhook_url, w.secret as webhook_secret, a.url as apprise_url
-from "user".users as u
-left join "user".webhooks as w on w.user_id = u.id
-left join "user".apprise_addresses as a on a.user_id = u.id
-where u.telegram_id = any (%(telegram_ids)s::bigint[]);
+select p.uid, p.telegram_id, p.zone, p.language, w.url as webhook_url, w.secret as webhook_secret, a.url as apprise_url
+from duly.person as p
+left join duly.webhooks as w on w.person_id = p.id
+left join duly.apprise_addresses as a on a.person_id = p.id
+where p.telegram_id = any (%(telegram_ids)s::bigint[]);
 
 -- name: resend_uncertain
 -- Uncertain messages of channels whose receivers deduplicate by id are sent again, up to the maximum number of starts.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from aiogram import Router
 from aiogram.types import CallbackQuery
 
-from duly.accounts import User
+from duly.accounts import Person
 from duly.apps.scheduler import service
 from duly.apps.scheduler.button_key import ButtonPress, parse_button_key
 from duly.apps.scheduler.model import Action, Receipt, Reminder, Run, RunStatus
@@ -35,7 +35,7 @@ class RunView:
     is_own_effect: bool = False  # the state is what this button press did
 
 
-async def handle_button_press(query: CallbackQuery, services: Services, person: User) -> None:
+async def handle_button_press(query: CallbackQuery, services: Services, person: Person) -> None:
     """Answer the run, notify the person who pressed, and replace every message about the run by the receipt."""
     chat = query.message.chat.id if query.message else query.from_user.id
     key = find_key(services.token, chat, query.data or "")
@@ -47,10 +47,10 @@ async def handle_button_press(query: CallbackQuery, services: Services, person: 
     await answer(services, person, press, query.id, pressed)
 
 
-async def answer(services: Services, person: User, press: ButtonPress, query: str, pressed: MessageId | None) -> None:
+async def answer(services: Services, person: Person, press: ButtonPress, query: str, pressed: MessageId | None) -> None:
     """Apply a button press and report the run as it is then, which may be the effect of another answer too."""
     try:
-        receipt = (await service.answer_run(services.pool, person.id, press.run_id, press.answer)).row
+        receipt = (await service.answer_run(services.pool, person.schedule_owner_id, press.run_id, press.answer)).row
         crashpoint("after_work")
     except (AlreadyAnswered, RunClosed):
         receipt = None
@@ -77,7 +77,7 @@ async def answer(services: Services, person: User, press: ButtonPress, query: st
 
 
 async def load_run_view(
-    services: Services, person: User, run_id: int, receipt: Receipt | None, pressed: MessageId | None
+    services: Services, person: Person, run_id: int, receipt: Receipt | None, pressed: MessageId | None
 ) -> RunView:
     """Load the state of a run, for a person whose answer got this receipt.
 
@@ -85,9 +85,9 @@ async def load_run_view(
     answer again has a newer message, which is not changed; only the pressed one is.
     """
     try:
-        message_ids = sent_message_ids(await service.list_reminders(services.pool, person.id, run_id))
-        run = await service.get_run(services.pool, person.id, run_id)
-        receipts = await service.list_receipts(services.pool, person.id, run_id)
+        message_ids = sent_message_ids(await service.list_reminders(services.pool, person.schedule_owner_id, run_id))
+        run = await service.get_run(services.pool, person.schedule_owner_id, run_id)
+        receipts = await service.list_receipts(services.pool, person.schedule_owner_id, run_id)
     except NotFound:  # its month was archived
         return RunView(translate(person.language, "run_not_found"))
     all_ids = tuple(dict.fromkeys([pressed, *message_ids] if pressed else message_ids))
@@ -106,7 +106,7 @@ async def load_run_view(
 
 
 def answered_view(
-    person: User, run: Run, effective: Receipt, own_receipt: Receipt | None, message_ids: tuple[MessageId, ...]
+    person: Person, run: Run, effective: Receipt, own_receipt: Receipt | None, message_ids: tuple[MessageId, ...]
 ) -> RunView:
     """Describe an answered run, for a person whose own answer got the receipt `own_receipt`."""
     line = receipt_line(effective, person.zone, person.language)

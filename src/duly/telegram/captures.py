@@ -12,7 +12,7 @@ from aiogram.filters import Command
 from aiogram.types import Document, Message
 from aiohttp import ClientError, ClientResponseError
 
-from duly.accounts import User
+from duly.accounts import Person
 from duly.apps.ingest import image_intake
 from duly.apps.ingest.model import MAX_IMAGES
 from duly.crashpoint import crashpoint
@@ -41,7 +41,7 @@ class TemporaryFailure(Exception):
     """Telegram's file server, the object store or the image decoder failed; the update is retried."""
 
 
-async def start_session(message: Message, services: Services, person: User) -> None:
+async def start_session(message: Message, services: Services, person: Person) -> None:
     """Open a session, or continue the open one."""
     begun = await services.ingest.intake.open_session(require_telegram_id(person), session_id_for(services, message))
     crashpoint("after_work")
@@ -54,7 +54,7 @@ async def start_session(message: Message, services: Services, person: User) -> N
     await services.send_message(message.chat.id, text)
 
 
-async def finish_session(message: Message, services: Services, person: User) -> None:
+async def finish_session(message: Message, services: Services, person: Person) -> None:
     """Close the open session, unless it has no image."""
     found = await services.ingest.intake.close_open_session(require_telegram_id(person), message.message_id)
     crashpoint("after_work")
@@ -68,12 +68,12 @@ async def finish_session(message: Message, services: Services, person: User) -> 
     await services.send_message(message.chat.id, text)
 
 
-async def reject_compressed(message: Message, services: Services, person: User) -> None:
+async def reject_compressed(message: Message, services: Services, person: Person) -> None:
     """Reject a photo that Telegram has compressed."""
     await services.send_message(message.chat.id, translate(person.language, "photo_compressed"))
 
 
-async def handle_document(message: Message, services: Services, person: User) -> None:
+async def handle_document(message: Message, services: Services, person: Person) -> None:
     """Add a file to a session, once, if it is an image."""
     assert message.document, "the filter of the router requires one"
     try:
@@ -93,12 +93,12 @@ async def handle_document(message: Message, services: Services, person: User) ->
     await services.send_message(message.chat.id, text)
 
 
-async def reject_unsupported(message: Message, services: Services, person: User) -> None:
+async def reject_unsupported(message: Message, services: Services, person: Person) -> None:
     """Reject voice messages, videos and stickers."""
     await services.send_message(message.chat.id, translate(person.language, "not_an_image", megabytes=MEGABYTES))
 
 
-async def reject_unknown_text(message: Message, services: Services, person: User) -> None:
+async def reject_unknown_text(message: Message, services: Services, person: Person) -> None:
     """Reply to a text that is not a command."""
     await services.send_message(message.chat.id, translate(person.language, "unknown_command"))
 
@@ -107,7 +107,7 @@ async def reject_unknown_text(message: Message, services: Services, person: User
 
 
 async def receive_image_once(
-    message: Message, document: Document, services: Services, person: User
+    message: Message, document: Document, services: Services, person: Person
 ) -> image_intake.ReceivedImage:
     """Download, clean and store an image, unless this message was processed before."""
     user_id = require_telegram_id(person)
@@ -180,7 +180,7 @@ def session_id_for(services: Services, message: Message) -> UUID:
     return uuid5(NAMESPACE_URL, f"{url}/{message.message_id}")
 
 
-def require_telegram_id(person: User) -> int:
+def require_telegram_id(person: Person) -> int:
     """Return the Telegram id under which the days of a person are stored."""
     assert person.telegram_id is not None, "the person was found by it"
     return person.telegram_id

@@ -98,7 +98,8 @@ def require_chat(message: OutboundMessage) -> int:
     """Return the private chat of the recipient, whose id is their Telegram id; raises Undeliverable."""
     if message.contact is None or message.contact.telegram_id is None:
         raise Undeliverable(
-            f"{message.recipient} has no Telegram id; give them a link with: duly users link {message.recipient}"
+            f"{message.recipient} has no Telegram id; give them a link with: "
+            f"duly people link-telegram {message.recipient}"
         )
     return message.contact.telegram_id
 

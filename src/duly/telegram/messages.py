@@ -14,9 +14,9 @@ MESSAGES: Mapping[str, Mapping[str, str]] = {
         "person_unknown": "I do not know you yet. Ask for a link, and open it here.",
         "link_invalid": "This link does not work: it has expired, was used, or was not made by me. Ask for a new one.",
         "account_taken": "This Telegram account is linked to {uid} already. To link it to another person, ask your "
-        "administrator for: duly users unlink {uid}",
+        "administrator for: duly people unlink-telegram {uid}",
         "link_person_taken": "The person of this link has another Telegram account already. Ask your administrator "
-        "for: duly users unlink",
+        "for: duly people unlink-telegram",
         "rate_limited": "That is a lot at once. Please wait a little and send it again.",
         "failed": "Something went wrong, and the error was logged. Please try again later.",
         "session_opened": "The session is open. Send the screenshots as files, then /done.",
@@ -71,8 +71,8 @@ MESSAGES: Mapping[str, Mapping[str, str]] = {
         "person_unknown": "Jag känner dig inte än. Be om en länk och öppna den här.",
         "link_invalid": "Länken fungerar inte: den har gått ut, är använd eller kommer inte från mig. Be om en ny.",
         "account_taken": "Det här Telegramkontot är redan {uid}, och är bara en person. Be om detta för att byta: "
-        "duly users unlink {uid}",
-        "link_person_taken": "Personen i länken har redan ett annat Telegramkonto. Be om: duly users unlink",
+        "duly people unlink-telegram {uid}",
+        "link_person_taken": "Personen i länken har redan ett annat Telegramkonto. Be om: duly people unlink-telegram",
         "rate_limited": "Det var mycket på en gång. Vänta lite och skicka igen.",
         "failed": "Något gick fel här, och det är antecknat. Försök igen om en stund.",
         "session_opened": "Sessionen är öppen. Skicka skärmbilderna som filer, sedan /done.",
@@ -126,8 +126,8 @@ MESSAGES: Mapping[str, Mapping[str, str]] = {
         "person_unknown": "我还不认识您。请索取链接并在这里打开。",
         "link_invalid": "此链接无效：已过期、已使用，或不是我生成的。请索取新的链接。",
         "account_taken": "此 Telegram 账号已是 {uid}，一个账号只对应一个人。如需更换，"
-        "请让管理员执行：duly users unlink {uid}",
-        "link_person_taken": "此链接对应的人已绑定另一个 Telegram 账号。请让管理员执行：duly users unlink",
+        "请让管理员执行：duly people unlink-telegram {uid}",
+        "link_person_taken": "此链接对应的人已绑定另一个 Telegram 账号。请让管理员执行：duly people unlink-telegram",
         "rate_limited": "一次发送太多了，请稍等再发。",
         "failed": "这里出了错，已记录下来。请稍后再试。",
         "session_opened": "会话已开始。请以文件形式发送截图，然后 /done。",

@@ -11,7 +11,7 @@ from aiogram.filters import Command, CommandObject, CommandStart
 from aiogram.types import CallbackQuery, Message, TelegramObject
 from aiogram.types import User as TelegramUser
 
-from duly.accounts import User, service
+from duly.accounts import Person, service
 from duly.accounts.telegram_link import parse_telegram_link
 from duly.crashpoint import crashpoint
 from duly.db.clock import get_current_time
@@ -63,7 +63,7 @@ def count_request(services: Services, event: Message | CallbackQuery, sender_id:
 
 async def find_language(services: Services, sender: TelegramUser) -> str:
     """Return the language of a person, or of the app of an unknown sender."""
-    known = await service.find_user_by_telegram(services.pool, sender.id)
+    known = await service.find_person_by_telegram(services.pool, sender.id)
     return known.language if known else parse_language(sender.language_code)
 
 
@@ -75,9 +75,9 @@ class PersonMiddleware(BaseMiddleware):
         services: Services = data["services"]
         assert isinstance(event, Message | CallbackQuery), "the admission middleware passes no other"
         assert event.from_user, "the admission middleware requires a sender"
-        person = await service.find_user_by_telegram(services.pool, event.from_user.id)
+        person = await service.find_person_by_telegram(services.pool, event.from_user.id)
         if person is None and services.accepts_new_users:
-            person = (await service.register_telegram_user(services.pool, event.from_user.id, data["language"])).row
+            person = (await service.register_telegram_person(services.pool, event.from_user.id, data["language"])).row
             crashpoint("after_work")
         if person is None:
             return await refuse(services, event, translate(data["language"], "person_unknown"))
@@ -88,7 +88,7 @@ async def follow_link(message: Message, services: Services, command: CommandObje
     """Handle `/start LINK`: link this Telegram id to the person of the link, once, and to no other."""
     assert message.from_user, "the admission middleware requires a sender"
     telegram_id = message.from_user.id
-    known = await service.find_user_by_telegram(services.pool, telegram_id)
+    known = await service.find_person_by_telegram(services.pool, telegram_id)
     reply_language = known.language if known else language
     try:
         user_id = parse_telegram_link(services.token, command.args or "", await get_current_time(services.pool))
@@ -107,12 +107,12 @@ async def follow_link(message: Message, services: Services, command: CommandObje
     await services.send_message(message.chat.id, translate(person.language, "linked", uid=person.uid))
 
 
-async def start(message: Message, services: Services, person: User) -> None:
+async def start(message: Message, services: Services, person: Person) -> None:
     """Handle `/start`."""
     await services.send_message(message.chat.id, translate(person.language, "welcome", uid=person.uid))
 
 
-async def send_help(message: Message, services: Services, person: User) -> None:
+async def send_help(message: Message, services: Services, person: Person) -> None:
     """Handle `/help`."""
     await services.send_message(message.chat.id, translate(person.language, "help_greeting", uid=person.uid))
 

@@ -16,8 +16,8 @@ from duly.errors import InvalidArgument
 
 SQL = load_queries(__file__, "contract.sql")
 STANDARD = Names()
-ENGINE_CONTRACTS = {"duly": ("duly", "user"), "ledger": ("ledger",)}
-# The schemas of each contract; that of ingest is replaced by DB_SCHEMA.
+ENGINE_CONTRACTS = {"duly": ("duly",), "ledger": ("ledger",)}
+# The schemas of each contract, its own first; that of ingest is replaced by DB_SCHEMA.
 CONTRACTS = ENGINE_CONTRACTS | {each.name: each.schemas for each in list_applications()}
 FILES = {name: Path(__file__).parent / "catalogues" / f"{name}.txt" for name in ENGINE_CONTRACTS} | {
     each.name: each.directory / "catalogue.txt" for each in list_applications()
@@ -25,6 +25,10 @@ FILES = {name: Path(__file__).parent / "catalogues" / f"{name}.txt" for name in 
 CALLED = re.compile(r"trigger .* EXECUTE FUNCTION (?P<schema>\w+)\.")
 # Created only where auth.jwt() exists: on Supabase.
 OPTIONAL = re.compile(r"policy ledger\.\w+\.\w+_of_jwt (?!restrictive)")
+USERS_SCHEMA = "user"
+ABOUT_USERS = re.compile(
+    r'(?:schema|table|column|constraint|grant \w+ on (?:schema|table)) "user"|index .* ON "user"\.'
+)
 # Grants of the lease migration to the login of a worker on a backend's tables.
 GUEST_GRANT = re.compile(
     r"grant (?:usage on schema duly|execute on function duly\.(?:clock|now)\(\)"
@@ -45,7 +49,11 @@ def compare(connection: psycopg.Connection[Any], contract: str, names: Names = S
     """Return the lines that the database lacks, and those that it has in addition."""
     installed = list_schemas_with_functions(connection, names)
     expected = {line for line in contract_lines(contract, names) if is_expected(line, installed)}
-    lines = fingerprint(connection, contract_schemas(contract, names))
+    schemas = contract_schemas(contract, names)
+    if has_users_of_others(connection):
+        schemas = tuple(schema for schema in schemas if schema != USERS_SCHEMA)
+        expected = {line for line in expected if not ABOUT_USERS.match(line)}
+    lines = fingerprint(connection, schemas)
     found = {line for line in lines if not OPTIONAL.match(line) and not is_guest_grant(line, names)}
     if has_test_clock(connection):
         found = {as_without_test_clock(line, expected) for line in found}
@@ -53,6 +61,12 @@ def compare(connection: psycopg.Connection[Any], contract: str, names: Names = S
         *(Difference(contract, "missing", line) for line in sorted(expected - found)),
         *(Difference(contract, "unexpected", line) for line in sorted(found - expected)),
     ]
+
+
+def has_users_of_others(connection: psycopg.Connection[Any]) -> bool:
+    """Return whether "user".users is a table that duly did not create, and uses as it is."""
+    (found,) = connection.execute(SQL.has_users_of_others).fetchone() or (False,)
+    return found
 
 
 def has_test_clock(connection: psycopg.Connection[Any]) -> bool:
@@ -79,7 +93,7 @@ def installed_contracts(connection: psycopg.Connection[Any], names: Names = STAN
     return [
         contract
         for contract in CONTRACTS
-        if contract in ENGINE_CONTRACTS or set(contract_schemas(contract, names)) & set(installed)
+        if contract in ENGINE_CONTRACTS or contract_schemas(contract, names)[0] in installed
     ]
 
 

@@ -41,7 +41,7 @@ async def test_lists_are_complete_over_many_pages(owner_pool: Pool, database: st
     row_count = 2001
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute("insert into duly.orgs (name) select 'org ' || n from generate_series(1, %s) as n", [row_count])
-        admin.execute("insert into \"user\".users (uid) select 'u' || n from generate_series(1, %s) as n", [row_count])
+        admin.execute("insert into duly.person (uid) select 'u' || n from generate_series(1, %s) as n", [row_count])
         admin.execute(
             "insert into duly.api_keys (name, prefix, secret_sha256, scopes, org_id)"
             " select 'key ' || n, 'duly_' || lpad(n::text, 12, '0'), sha256(n::text::bytea), '{jobs:read}', o.id"
@@ -50,7 +50,7 @@ async def test_lists_are_complete_over_many_pages(owner_pool: Pool, database: st
         )
     for rows in (
         await service.list_orgs(owner_pool),
-        await service.list_users(owner_pool),
+        await service.list_people(owner_pool),
         await service.list_keys(owner_pool),
     ):
         assert (len(rows), len({row.id for row in rows})) == (row_count, row_count)
@@ -63,14 +63,14 @@ async def test_invalid_org_name_is_refused_with_the_rule(name: str, owner_pool: 
 
 
 async def test_creating_a_user_again_is_idempotent_and_other_values_conflict(owner_pool: Pool) -> None:
-    first = await service.create_user(owner_pool, "anna", telegram_id=7, zone="Europe/Stockholm", language="sv")
-    again = await service.create_user(owner_pool, "anna", telegram_id=7, zone="Europe/Stockholm", language="sv")
+    first = await service.create_person(owner_pool, "anna", telegram_id=7, zone="Europe/Stockholm", language="sv")
+    again = await service.create_person(owner_pool, "anna", telegram_id=7, zone="Europe/Stockholm", language="sv")
     assert isinstance(again, Existing)
     assert again.row == first.row
-    with pytest.raises(Conflict, match="a user with other values"):
-        await service.create_user(owner_pool, "anna", telegram_id=8)
+    with pytest.raises(Conflict, match="a person with other values"):
+        await service.create_person(owner_pool, "anna", telegram_id=8)
     with pytest.raises(Conflict, match="Telegram id"):
-        await service.create_user(owner_pool, "ben", telegram_id=7)
+        await service.create_person(owner_pool, "ben", telegram_id=7)
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ async def test_creating_a_user_again_is_idempotent_and_other_values_conflict(own
 )
 async def test_invalid_user_field_is_refused_with_the_rule(field: str, value: str, rule: str, owner_pool: Pool) -> None:
     with pytest.raises(InvalidArgument, match=rule):
-        await service.create_user(owner_pool, "anna", **{field: value})  # type: ignore[arg-type]
+        await service.create_person(owner_pool, "anna", **{field: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("uid", ["", "two words", "tab\t", "-dash", "a" * 129, "slash/"])
 async def test_a_uid_that_would_make_keys_ambiguous_is_refused(uid: str, owner_pool: Pool) -> None:
     with pytest.raises(InvalidArgument, match="uid"):
-        await service.create_user(owner_pool, uid)
+        await service.create_person(owner_pool, uid)
 
 
 async def test_a_key_is_valid_until_it_is_revoked(owner_pool: Pool, api_pool: Pool) -> None:
@@ -107,13 +107,13 @@ async def test_a_key_is_valid_until_it_is_revoked(owner_pool: Pool, api_pool: Po
 async def test_revoking_an_org_or_a_user_revokes_all_their_keys_and_no_others(owner_pool: Pool) -> None:
     for name in ("acme", "other"):
         await service.create_org(owner_pool, name)
-    await service.create_user(owner_pool, "anna")
+    await service.create_person(owner_pool, "anna")
     theirs = [await service.create_key(owner_pool, f"k{n}", ["admin"], org="acme") for n in range(2)]
     annas = await service.create_key(owner_pool, "annas", ["admin"], uid="anna")
     foreign = await service.create_key(owner_pool, "foreign", ["admin"], org="other")
     revoked = await service.revoke_org_keys(owner_pool, "acme")
     assert {key.prefix for key in revoked} == {made.key.prefix for made in theirs}
-    assert [key.prefix for key in await service.revoke_user_keys(owner_pool, "anna")] == [annas.key.prefix]
+    assert [key.prefix for key in await service.revoke_person_keys(owner_pool, "anna")] == [annas.key.prefix]
     assert await service.find_key_by_secret(owner_pool, foreign.secret)
     assert await service.revoke_org_keys(owner_pool, "acme") == []
 
@@ -173,7 +173,7 @@ async def test_a_key_needs_an_existing_owner(owner_pool: Pool) -> None:
         await service.create_key(owner_pool, "ci", ["admin"])
     with pytest.raises(NotFound, match="duly orgs create"):
         await service.create_key(owner_pool, "ci", ["admin"], org="unknown")
-    with pytest.raises(NotFound, match="duly users create"):
+    with pytest.raises(NotFound, match="duly people create"):
         await service.create_key(owner_pool, "ci", ["admin"], uid="unknown")
     with pytest.raises(NotFound, match="duly keys list"):
         await service.revoke_key(owner_pool, "duly_nothing")
@@ -189,16 +189,16 @@ def test_a_secret_carries_256_random_bits_and_its_prefix() -> None:
 
 
 async def test_concurrent_registrations_of_a_telegram_id_create_one_user(api_pool: Pool) -> None:
-    created = await asyncio.gather(*(service.register_telegram_user(api_pool, 42, "sv") for _ in range(10)))
+    created = await asyncio.gather(*(service.register_telegram_person(api_pool, 42, "sv") for _ in range(10)))
     assert [isinstance(each, Created) for each in created].count(True) == 1
     assert {(each.row.uid, each.row.telegram_id, each.row.language) for each in created} == {("telegram:42", 42, "sv")}
 
 
 async def test_a_telegram_id_is_linked_to_one_user_and_a_user_has_one(api_pool: Pool, owner_pool: Pool) -> None:
-    anna, ben = [(await service.create_user(owner_pool, uid)).row for uid in ("anna", "ben")]
+    anna, ben = [(await service.create_person(owner_pool, uid)).row for uid in ("anna", "ben")]
     for _ in range(2):
         assert (await service.link_telegram(api_pool, anna.id, 42)).uid == "anna"
-    with pytest.raises(Conflict, match="belongs to another user"):
+    with pytest.raises(Conflict, match="belongs to another person"):
         await service.link_telegram(api_pool, ben.id, 42)
     with pytest.raises(Conflict, match="works once"):
         await service.link_telegram(api_pool, anna.id, 43)
@@ -209,13 +209,13 @@ async def test_a_telegram_id_is_linked_to_one_user_and_a_user_has_one(api_pool: 
 
 
 async def test_unlinked_user_registers_again_as_the_same_user(api_pool: Pool, owner_pool: Pool) -> None:
-    first = (await service.register_telegram_user(api_pool, 42, "en")).row
+    first = (await service.register_telegram_person(api_pool, 42, "en")).row
     await service.unlink_telegram(owner_pool, "telegram:42")
-    assert (await service.register_telegram_user(api_pool, 42, "en")).row.id == first.id
+    assert (await service.register_telegram_person(api_pool, 42, "en")).row.id == first.id
 
 
 @pytest.mark.parametrize(
-    "statement", ["insert into \"user\".users (uid) values ('eve')", 'update "user".users set uid = 1']
+    "statement", ["insert into duly.person (uid) values ('eve')", "update duly.person set uid = 1"]
 )
 async def test_api_role_writes_users_only_through_functions(statement: str, api_pool: Pool) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):

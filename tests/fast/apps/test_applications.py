@@ -222,7 +222,7 @@ def test_the_contracts_worker_says_that_ingest_is_off(
 
 @pytest.mark.parametrize("apps", ["scheduler", "scheduler,ingest"])
 def test_a_calendar_has_the_events_of_what_is_on(apps: str, cli: CommandLine, database: str) -> None:
-    cli.output("users", "create", "anna", "--telegram-id", "42")
+    cli.output("people", "create", "anna", "--telegram-id", "42")
     with temporary_object_store() as objects:
         app = build_app(settings(apps), make_conninfo(database, user=Names().api), objects)
         with running(app) as address, client_for(address) as client:

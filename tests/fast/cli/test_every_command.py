@@ -25,11 +25,12 @@ INVALID_CALLS: dict[str, tuple[type[DulyError], str]] = {
     "keys create ci --scope nonsense": (InvalidArgument, "unknown scope: nonsense"),
     "keys revoke duly_nothing": (NotFound, "there is no key with the prefix duly_nothing"),
     "orgs revoke unknown": (NotFound, "there is no org 'unknown'"),
-    "users create 'two words'": (InvalidArgument, "a uid must have"),
-    "users revoke unknown": (NotFound, "there is no user with the uid 'unknown'"),
-    "users set unknown --zone UTC": (NotFound, "there is no user with the uid 'unknown'"),
-    "users unlink unknown": (NotFound, "there is no user with the uid 'unknown'"),
-    "users link unknown": (Misconfigured, "TELEGRAM_BOT_TOKEN is not set"),
+    "people create 'two words'": (InvalidArgument, "a uid must have"),
+    "people revoke unknown": (NotFound, "there is no person with the uid 'unknown'"),
+    "people set unknown --zone UTC": (NotFound, "there is no person with the uid 'unknown'"),
+    "people unlink-telegram unknown": (NotFound, "there is no person with the uid 'unknown'"),
+    "people link unknown 1": (NotFound, "there is no person with the uid 'unknown'"),
+    "people link-telegram unknown": (Misconfigured, "TELEGRAM_BOT_TOKEN is not set"),
     f"posts show {ID}": (NotFound, f"there is no post {ID}"),
     f"posts explain {ID}": (NotFound, f"there is no post {ID}"),
     f"posts timeline {ID}": (NotFound, f"there is no post {ID}"),
@@ -39,18 +40,18 @@ INVALID_CALLS: dict[str, tuple[type[DulyError], str]] = {
     "schedule explain 7": (NotFound, "there is no run 7"),
     "schedule timeline 7": (NotFound, "there is no run 7"),
     "schedule next nonsense": (InvalidArgument, "rule: must begin with `cron:`"),
-    "schedule upcoming --user unknown": (NotFound, "there is no user with the uid 'unknown'"),
-    "expenses list --user unknown": (NotFound, "there is no user with the uid 'unknown'"),
-    "expenses export --format csv --user unknown": (NotFound, "there is no user with the uid 'unknown'"),
+    "schedule upcoming --user unknown": (NotFound, "there is no person with the uid 'unknown'"),
+    "expenses list --user unknown": (NotFound, "there is no person with the uid 'unknown'"),
+    "expenses export --format csv --user unknown": (NotFound, "there is no person with the uid 'unknown'"),
     "verify --contract nothing": (InvalidArgument, "there is no contract 'nothing'"),
     "migrate --to nowhere": (Misconfigured, "--to nowhere: no such revision"),
     "worker --once --only nothing": (InvalidArgument, "--only nothing: there is no work 'nothing'"),
 }
 # Commands that take nothing, or nothing that could be wrong: what they say where our tables are missing.
 NEED_TABLES = (
-    *("jobs limits", "jobs list", "orgs list", "users list", "keys list", "keys rotate-links", "posts list"),
+    *("jobs limits", "jobs list", "orgs list", "people list", "keys list", "keys rotate-links", "posts list"),
     *("posts release", "posts repair", "partitions list", "slo", "schedule list", "schedule runs", "expenses list"),
-    *("notifications list", "worker --once", "orgs create acme", "users create anna"),
+    *("notifications list", "worker --once", "orgs create acme", "people create anna"),
 )
 
 
@@ -94,7 +95,7 @@ def test_every_command_named_in_these_tests_exists() -> None:
     ] == []
 
 
-@pytest.mark.parametrize("arguments", ["orgs create acme", "users list", "keys list", "partitions list"])
+@pytest.mark.parametrize("arguments", ["orgs create acme", "people list", "keys list", "partitions list"])
 def test_application_login_is_advised_to_use_the_migration_login(arguments: str, database: str, tmp_path: Path) -> None:
     cli = CommandLine(make_conninfo(database, user="duly_api"), tmp_path)
     error = cli.error(*shlex.split(arguments))
@@ -108,7 +109,7 @@ def test_application_login_is_advised_to_use_the_migration_login(arguments: str,
 def test_org_user_and_key_can_be_created_and_revoked(cli: CommandLine) -> None:
     assert cli.json("orgs", "create", "acme")["outcome"] == "created"
     assert cli.json("orgs", "create", "acme")["outcome"] == "existing"
-    assert cli.output("users", "create", "anna", "--zone", "Europe/Stockholm").startswith("created")
+    assert cli.output("people", "create", "anna", "--zone", "Europe/Stockholm").startswith("created")
     created = cli.json("keys", "create", "ci", "--org", "acme", "--scope", "admin")
     assert created["secret"].startswith(created["prefix"])
     listed = cli.output("keys", "list")
@@ -117,8 +118,8 @@ def test_org_user_and_key_can_be_created_and_revoked(cli: CommandLine) -> None:
     assert "acme" in cli.output("orgs", "list")
     assert created["prefix"] in cli.output("keys", "revoke", created["prefix"])
     assert cli.output("orgs", "revoke", "acme") == "no key was valid\n"
-    assert "anna" in cli.output("users", "unlink", "anna")
-    assert cli.output("users", "revoke", "anna") == "no key was valid\n"
+    assert "anna" in cli.output("people", "unlink-telegram", "anna")
+    assert cli.output("people", "revoke", "anna") == "no key was valid\n"
 
 
 def test_every_list_of_an_empty_database_is_empty(cli: CommandLine) -> None:

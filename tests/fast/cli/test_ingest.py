@@ -58,7 +58,7 @@ def cli(admin: Admin, tmp_path: Path) -> IngestCommandLine:
 
 def add_user(admin: Admin, uid: str, telegram_id: int | None) -> None:
     """Make a user."""
-    admin.execute('insert into "user".users (uid, telegram_id) values (%s, %s)', [uid, telegram_id])
+    admin.execute("insert into duly.person (uid, telegram_id) values (%s, %s)", [uid, telegram_id])
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,10 @@ def test_user_option_accepts_a_uid_or_a_telegram_id(admin: Admin, cli: IngestCom
     assert [each["id"] for each in cli.json("ingest", "list", "--user", 70)["items"]] == [other]
     without = cli.error("ingest", "list", "--user", "cia")
     assert isinstance(without, InvalidArgument)
-    assert "duly users set cia --telegram-id N" in str(without)
+    assert "duly people set cia --telegram-id N" in str(without)
     for unknown_user in ("dan", "\udcff", "0", "-5", str(2**63), "4 2", "9" * 5000):
         assert isinstance(cli.error("ingest", "list", f"--user={unknown_user}"), NotFound)
-    changed = cli.run("users", "set", "cia", "--telegram-id", 71)
+    changed = cli.run("people", "set", "cia", "--telegram-id", 71)
     assert changed.exit_code == 0
     assert cli.json("ingest", "list", "--user", "cia") == {"items": [], "next": None}
 

@@ -13,7 +13,7 @@ from duly.launcher import ROOT
 from tests.support.command_line import CommandLine
 
 ROWS = """
-insert into "user".users (uid) values ('anna');
+insert into duly.person (uid) values ('anna');
 insert into posts.uploads (name, author_id) values ('temp/00000000-0000-0000-0000-000000000001.jpg', 'anna');
 select ledger.enqueue('00000000-0000-0000-0000-00000000000a', 'work') from generate_series(1, 3);
 insert into duly.orgs (name) values ('acme');

@@ -207,7 +207,7 @@ def test_job_of_another_org_is_not_found_by_its_id_prefix(cli: CommandLine, admi
 
 
 def test_post_session_and_message_commands_accept_an_id_prefix(cli: CommandLine, admin: Admin) -> None:
-    cli.output("users", "create", "anna", "--telegram-id", 42)
+    cli.output("people", "create", "anna", "--telegram-id", 42)
     row = admin.execute(
         "insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'alert', '{}')"
         " returning id"

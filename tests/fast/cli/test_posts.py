@@ -65,7 +65,7 @@ def test_create_prints_the_post_and_its_release_time(posts: PostActions, cli: Co
 @pytest.mark.parametrize(
     ("arguments", "error", "pattern"),
     [
-        (["--user", "unknown-user"], NotFound, r"there is no user unknown-user; create it with: duly users create"),
+        (["--user", "unknown-user"], NotFound, r"there is no user unknown-user; create it with: duly people create"),
         (["--user", "two words"], InvalidArgument, r"'two words' is no uid"),
         (["--user", "\udcff"], InvalidArgument, r"'\\udcff' is no uid"),
         (["--user", "anna", "--caption", "x" * (MAX_CAPTION_LENGTH + 1)], InvalidArgument, r"caption: has 2201"),

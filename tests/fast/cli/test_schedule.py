@@ -59,8 +59,8 @@ class ScheduleCommandLine(CommandLine):
 def cli(admin: Admin, tmp_path: Path) -> ScheduleCommandLine:
     """The command line over a database with two users."""
     cli = ScheduleCommandLine(admin.info.dsn, tmp_path)
-    cli.output("users", "create", "anna", "--zone", "Europe/Stockholm", "--currency", "SEK")
-    cli.output("users", "create", "bo")
+    cli.output("people", "create", "anna", "--zone", "Europe/Stockholm", "--currency", "SEK")
+    cli.output("people", "create", "bo")
     return cli
 
 
@@ -116,8 +116,8 @@ def test_repeated_key_creates_one_schedule_and_another_request_is_refused(cli: S
 @pytest.mark.parametrize(
     ("arguments", "error", "why"),
     [
-        (["--user", "cia"], NotFound, "there is no user with the uid 'cia'; see: duly users list"),
-        (["--user", "\udcff"], NotFound, "no user with the uid"),
+        (["--user", "cia"], NotFound, "there is no person with the uid 'cia'; see: duly people list"),
+        (["--user", "\udcff"], NotFound, "no person with the uid"),
         (["--rule", "cron: 61 * * * *"], InvalidArgument, "is '61'"),
         (["--first-run-at", "soon"], InvalidArgument, "--first-run-at 'soon': must be a time"),
         (["--first-run-at", "1999-01-01"], InvalidArgument, "years 2000 to 2199"),
@@ -153,39 +153,39 @@ def test_invalid_arguments_are_usage_errors(cli: ScheduleCommandLine) -> None:
 
 
 def test_quiet_hours_of_a_user_can_be_set_and_removed(admin: Admin, cli: ScheduleCommandLine) -> None:
-    assert cli.json("users", "set", "anna", "--quiet", "22:00-07:00")["quiet"] == "22:00-07:00"
-    ((hours,),) = admin.execute("select quiet_from::text || quiet_until::text from \"user\".users where uid = 'anna'")
+    assert cli.json("people", "set", "anna", "--quiet", "22:00-07:00")["quiet"] == "22:00-07:00"
+    ((hours,),) = admin.execute("select quiet_from::text || quiet_until::text from duly.person where uid = 'anna'")
     assert hours == "22:00:0007:00:00"
-    assert [each["quiet"] for each in cli.json("users", "list")] == ["22:00-07:00", None]
-    assert "22:00-07:00" in cli.output("users", "list")
-    assert "quiet 22:00-07:00" in cli.output("users", "set", "anna", "--zone", "UTC")
-    assert cli.json("users", "set", "anna", "--quiet", "none")["quiet"] is None
+    assert [each["quiet"] for each in cli.json("people", "list")] == ["22:00-07:00", None]
+    assert "22:00-07:00" in cli.output("people", "list")
+    assert "quiet 22:00-07:00" in cli.output("people", "set", "anna", "--zone", "UTC")
+    assert cli.json("people", "set", "anna", "--quiet", "none")["quiet"] is None
     for hours in ("22-7", "24:00-07:00", "22:00-22:00", "22:60-07:00", ""):
-        refusal = cli.error("users", "set", "anna", "--quiet", hours)
+        refusal = cli.error("people", "set", "anna", "--quiet", hours)
         assert "quiet hours" in str(refusal)
-    assert isinstance(cli.error("users", "set", "cia", "--quiet", "none"), NotFound)
+    assert isinstance(cli.error("people", "set", "cia", "--quiet", "none"), NotFound)
 
 
 def test_webhook_secret_of_a_user_is_shown_once(admin: Admin, cli: ScheduleCommandLine) -> None:
     url = "https://example.com/hooks?a=b"
-    created = cli.json("users", "set", "anna", "--webhook", url)
+    created = cli.json("people", "set", "anna", "--webhook", url)
     assert created["webhook"] == url
     secret = created["webhook_secret"]
     assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", secret)
     Webhook(secret)
-    ((stored,),) = admin.execute('select secret from "user".webhooks')
+    ((stored,),) = admin.execute("select secret from duly.webhooks")
     assert stored == secret
-    listed = cli.output("users", "list") + json.dumps(cli.json("users", "list"))
+    listed = cli.output("people", "list") + json.dumps(cli.json("people", "list"))
     assert url in listed
     assert "whsec_" not in listed
-    printed_text = cli.output("users", "set", "anna", "--webhook", "http://localhost:9000/x")
+    printed_text = cli.output("people", "set", "anna", "--webhook", "http://localhost:9000/x")
     assert re.search(r"^secret    whsec_\S+$", printed_text, re.MULTILINE)
-    given = cli.output("users", "set", "anna", "--webhook", url, "--webhook-secret", SECRET)
+    given = cli.output("people", "set", "anna", "--webhook", url, "--webhook-secret", SECRET)
     assert "whsec_" not in given
-    ((stored,),) = admin.execute('select secret from "user".webhooks')
+    ((stored,),) = admin.execute("select secret from duly.webhooks")
     assert stored == SECRET
-    assert cli.json("users", "set", "anna", "--webhook", "none")["webhook"] is None
-    assert admin.execute('select 1 from "user".webhooks').fetchall() == []
+    assert cli.json("people", "set", "anna", "--webhook", "none")["webhook"] is None
+    assert admin.execute("select 1 from duly.webhooks").fetchall() == []
 
 
 @pytest.mark.parametrize(
@@ -205,11 +205,11 @@ def test_webhook_secret_of_a_user_is_shown_once(admin: Admin, cli: ScheduleComma
     ],
 )
 def test_invalid_webhook_is_refused_before_anything_is_changed(arguments: list[str], cli: ScheduleCommandLine) -> None:
-    refusal = cli.error("users", "set", "anna", "--zone", "UTC", *arguments)
+    refusal = cli.error("people", "set", "anna", "--zone", "UTC", *arguments)
     assert isinstance(refusal, InvalidArgument)
     assert "webhook" in str(refusal)
     assert "MfKQ9r8" not in str(refusal)
-    assert cli.json("users", "list")[0]["zone"] == "Europe/Stockholm"
+    assert cli.json("people", "list")[0]["zone"] == "Europe/Stockholm"
 
 
 def test_rotate_links_creates_a_new_signing_key(admin: Admin, cli: ScheduleCommandLine) -> None:
@@ -305,7 +305,7 @@ def test_invalid_export_is_refused_and_leaves_no_file(cli: ScheduleCommandLine, 
         (["--from", "soon"], InvalidArgument, "--from 'soon': must be a time such as 2030-01-31T08:00+01:00"),
         (["--from", "2026-02-01", "--to", "2026-01-01"], InvalidArgument, "the second must be later"),
         (["--zone", "Nowhere"], InvalidArgument, "Nowhere"),
-        (["--user", "cia", "--out", tmp_path / "x"], NotFound, "no user with the uid 'cia'"),
+        (["--user", "cia", "--out", tmp_path / "x"], NotFound, "no person with the uid 'cia'"),
         (["--out", tmp_path], InvalidArgument, "is a directory"),
         (["--out", tmp_path / "no" / "x"], InvalidArgument, "cannot be written: No such file or directory"),
         (["--out", "/dev/full"], InvalidArgument, "cannot be written: No space left on device"),
@@ -526,7 +526,7 @@ def test_message_about_a_day_can_be_listed_resent_or_resolved(admin: Admin, cli:
 
 
 def test_reminder_in_quiet_hours_is_due_at_their_end(admin: Admin, cli: ScheduleCommandLine) -> None:
-    cli.output("users", "set", "bo", "--quiet", "22:00-07:00")
+    cli.output("people", "set", "bo", "--quiet", "22:00-07:00")
     ((seconds,),) = admin.execute(
         "select extract(epoch from date_trunc('day', duly.clock(), 'UTC') + interval '25 hours' - duly.clock())::float8"
     )
@@ -539,20 +539,18 @@ def test_reminder_in_quiet_hours_is_due_at_their_end(admin: Admin, cli: Schedule
 
 
 def test_apprise_url_of_a_user_is_stored_and_never_printed(admin: Admin, cli: ScheduleCommandLine) -> None:
-    created = cli.json("users", "set", "anna", "--apprise", "NTFYS://tk_hunter2@ntfy.sh/topic")
+    created = cli.json("people", "set", "anna", "--apprise", "NTFYS://tk_hunter2@ntfy.sh/topic")
     assert created["apprise"] == "ntfys"
-    assert admin.execute('select url from "user".apprise_addresses').fetchall() == [
-        ("ntfys://tk_hunter2@ntfy.sh/topic",)
-    ]
-    listed = cli.output("users", "list") + json.dumps(cli.json("users", "list")) + json.dumps(created)
+    assert admin.execute("select url from duly.apprise_addresses").fetchall() == [("ntfys://tk_hunter2@ntfy.sh/topic",)]
+    listed = cli.output("people", "list") + json.dumps(cli.json("people", "list")) + json.dumps(created)
     assert "ntfys" in listed
     assert "hunter2" not in listed
-    given = cli.run("users", "set", "anna", "--apprise", "-", stdin="json://example.com/hunter2\n")
+    given = cli.run("people", "set", "anna", "--apprise", "-", stdin="json://example.com/hunter2\n")
     assert (given.exit_code, "hunter2" in given.output) == (0, False)
-    assert admin.execute('select service from "user".apprise_addresses').fetchall() == [("json",)]
-    refusal = cli.error("users", "set", "anna", "--zone", "UTC", "--apprise", "json://u:hunter2@127.0.0.1/")
+    assert admin.execute("select service from duly.apprise_addresses").fetchall() == [("json",)]
+    refusal = cli.error("people", "set", "anna", "--zone", "UTC", "--apprise", "json://u:hunter2@127.0.0.1/")
     assert isinstance(refusal, InvalidArgument)
     assert "hunter2" not in str(refusal)
-    assert cli.json("users", "list")[0]["zone"] == "Europe/Stockholm"
-    assert cli.json("users", "set", "anna", "--apprise", "none")["apprise"] is None
-    assert admin.execute('select 1 from "user".apprise_addresses').fetchall() == []
+    assert cli.json("people", "list")[0]["zone"] == "Europe/Stockholm"
+    assert cli.json("people", "set", "anna", "--apprise", "none")["apprise"] is None
+    assert admin.execute("select 1 from duly.apprise_addresses").fetchall() == []

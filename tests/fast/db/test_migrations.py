@@ -391,9 +391,9 @@ def test_supabase_token_reads_only_the_jobs_of_its_org_after_the_grant(claim: st
 
 
 SCHEDULED = """
-insert into "user".users (uid) values ('anna') on conflict do nothing;
+insert into duly.person (uid) values ('anna') on conflict do nothing;
 insert into scheduler.jobs (user_id, name, rule, first_run_at)
-select id, 'Rent', 'cron: 0 10 1 * *', duly.now() from "user".users;
+select user_id, 'Rent', 'cron: 0 10 1 * *', duly.now() from duly.person;
 insert into scheduler.expense_templates (job_id, amount, currency) select id, 5, 'EUR' from scheduler.jobs;
 insert into scheduler.job_runs (job_id, period_key, scheduled_at) select id, 'p', duly.now() from scheduler.jobs;
 insert into scheduler.reminders (job_run_id, sent_at) select id, duly.now() from scheduler.job_runs;

@@ -60,7 +60,7 @@ def test_an_empty_database_gets_the_engine_and_every_application(admin: Admin) -
 
 def test_the_engine_alone_has_its_schemas_and_verifies(admin: Admin, tmp_path: Path) -> None:
     assert go(admin, "none") == ENGINE
-    assert schemas_there(admin) == {"duly", "ledger", "user"}
+    assert schemas_there(admin) == {"duly", "ledger"}
     assert (installed_contracts(admin), differences(admin)) == (["duly", "ledger"], [])
     verified = CommandLine(admin.info.dsn, tmp_path).output("verify")
     assert verified.startswith("duly: contracts duly, ledger; ")

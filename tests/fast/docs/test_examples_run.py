@@ -111,7 +111,7 @@ def test_documented_sql_enqueues_a_job(database: str) -> None:
 def test_documented_sql_ensures_a_run(database: str) -> None:
     statement = block_of("docs/scheduler.md", ENSURE_RUN).text
     with psycopg.connect(database) as connection:
-        connection.execute("""insert into "user".users (uid) values ('anna')""")
+        connection.execute("""insert into duly.person (uid) values ('anna')""")
         connection.execute(
             "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
             " values (1, 'rent', 'cron: 0 10 1 * *', '2026-11-01 10:00+01')"

@@ -16,7 +16,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from psycopg.conninfo import make_conninfo
 
-from duly.accounts.service import change_user
+from duly.accounts.service import change_person
 from duly.apps.ingest.canonical import MAX_ENTRIES, MAX_NAME_LENGTH
 from duly.apps.ingest.reading import FixtureReader
 from duly.apps.ingest.service import MAX_IMAGES
@@ -414,20 +414,20 @@ def test_only_an_administrator_may_act_for_another_user(env: ApiEnvironment, ann
     for caller in (org, bo):
         assert "for administrators" in problem(caller.get(SESSIONS, headers=for_anna), 403, "FORBIDDEN")
     message = problem(admin.get(SESSIONS, headers={"Duly-User": "unknown-user"}), 404, "NOT_FOUND")
-    assert "duly users create unknown-user --telegram-id" in message
+    assert "duly people create unknown-user --telegram-id" in message
 
 
 def test_user_without_a_telegram_id_gets_the_command_that_sets_it(env: ApiEnvironment) -> None:
     cia = env.person("cia")
     for answer in (cia.get(SESSIONS), cia.post(SESSIONS), cia.get(DAY), cia.get(f"{SESSIONS}/{uuid4()}")):
-        assert "duly users set cia --telegram-id N" in problem(answer, 403, "FORBIDDEN")
-    as_owner(env.database, lambda pool: change_user(pool, "cia", telegram_id=77))
+        assert "duly people set cia --telegram-id N" in problem(answer, 403, "FORBIDDEN")
+    as_owner(env.database, lambda pool: change_person(pool, "cia", telegram_id=77))
     assert created(cia.post(SESSIONS))["user_id"] == 77
 
 
 def test_keyless_loopback_caller_must_send_the_duly_user_header(database: str) -> None:
     with opened(database) as env, client_for(env.address) as local_client:
-        env.admin.execute("insert into \"user\".users (uid, telegram_id) values ('anna', 42)")
+        env.admin.execute("insert into duly.person (uid, telegram_id) values ('anna', 42)")
         assert created(local_client.post(SESSIONS, headers={"Duly-User": "anna"}))["user_id"] == 42
         problem(local_client.post(SESSIONS), 403, "FORBIDDEN")
 

@@ -789,7 +789,7 @@ def test_duly_user_header_of_an_unknown_user_is_refused(env: ApiEnvironment, ann
     root = env.person("root", ["admin"])
     body, unknown = body_of(anna), {"Duly-User": "unknown-user"}
     answer = root.post("/v1/posts/images", content=PHOTO, headers=unknown)
-    assert "duly users create unknown-user" in problem(answer, 422, "INVALID_ARGUMENT")
+    assert "duly people create unknown-user" in problem(answer, 422, "INVALID_ARGUMENT")
     assert "unknown-user" in error_message(root.post(INTENT, json=body, headers=unknown), 400, "INVALID_ARGUMENT")
     for bad in ("two words", "*", "-x", "x" * 129):
         assert "Duly-User" in error_message(
@@ -800,7 +800,7 @@ def test_duly_user_header_of_an_unknown_user_is_refused(env: ApiEnvironment, ann
 
 
 def test_without_keys_a_loopback_request_posts_for_the_user_in_the_header(env: ApiEnvironment) -> None:
-    env.admin.execute("insert into \"user\".users (uid) values ('anna')")
+    env.admin.execute("insert into duly.person (uid) values ('anna')")
     here = env.anonymous()
     error_message(here.post(INTENT, json={"caption": "x"}), 403, "FORBIDDEN")
     anna = {"Duly-User": "anna"}

@@ -169,7 +169,7 @@ def test_an_unknown_duly_user_is_named_with_its_header(env: ApiEnvironment, anna
     root, behalf = env.org(["admin"]), {"Duly-User": "unknown-user"}
     expected_text = error_message(root.post(INTENT, json=body_of(anna), headers=behalf), 400, "INVALID_ARGUMENT")
     assert expected_text.startswith("Duly-User: unknown-user: no person has this uid; ")
-    assert "duly users create unknown-user" in expected_text
+    assert "duly people create unknown-user" in expected_text
     for answer in (
         root.post("/v1/posts/images", content=b"x", headers=behalf),
         root.get("/v1/posts", headers=behalf),

@@ -17,7 +17,7 @@ import pytest
 from icalendar import Calendar
 from psycopg.conninfo import make_conninfo
 
-from duly.accounts.service import change_user
+from duly.accounts.service import change_person
 from duly.apps.ingest.shift import shift_from_entry
 from duly.apps.scheduler.calendar import (
     FEED_FUTURE,
@@ -180,7 +180,7 @@ def answered(
 
 
 def test_schedule_response_describes_its_rule_and_next_firings(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    as_owner(env.database, lambda pool: change_user(pool, "anna", zone="Europe/Stockholm"))
+    as_owner(env.database, lambda pool: change_person(pool, "anna", zone="Europe/Stockholm"))
     fields = schedule(
         rule=MONTHLY, description="The flat", advance_minutes=60, channel="console", catch_up="all", expense=TEMPLATE
     )
@@ -612,7 +612,7 @@ def know_days(env: ApiEnvironment, user_id: int, shifts: str, *days: date) -> No
 
 @pytest.mark.breaks_invariants
 def test_calendar_feed_contains_the_users_shifts(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    env.admin.execute("""update "user".users set telegram_id = 42, zone = 'Europe/Stockholm' where uid = 'anna'""")
+    env.admin.execute("""update duly.person set telegram_id = 42, zone = 'Europe/Stockholm' where uid = 'anna'""")
     for user in (42, 43):
         know_days(env, user, SHIFTS, date(2026, 11, 17))
     reader, url = subscribed(env, anna)
@@ -628,7 +628,7 @@ def test_calendar_feed_contains_the_users_shifts(env: ApiEnvironment, anna: http
 @pytest.mark.breaks_invariants
 @pytest.mark.parametrize("title", ["Avbokad Anna Berg • Städning", "Anna Berg • Inställd", "Cancelled: Anna Berg"])
 def test_cancelled_shift_is_a_cancelled_transparent_event(env: ApiEnvironment, anna: httpx2.Client, title: str) -> None:
-    env.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
+    env.admin.execute("""update duly.person set telegram_id = 42 where uid = 'anna'""")
     entries = (
         {"start": "09:00", "end": "12:00", "title": "Anna Berg • Städning", "address": "Storgatan 12"},
         {"start": "13:00", "end": "15:00", "title": title, "address": "Storgatan 12"},
@@ -654,7 +654,7 @@ def test_calendar_shifts_are_computed_outside_the_event_loop(
         return to_instant(local, zone)
 
     monkeypatch.setattr("duly.apps.scheduler.http.calendar.to_instant", recorded)
-    env.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
+    env.admin.execute("""update duly.person set telegram_id = 42 where uid = 'anna'""")
     know_days(env, 42, SHIFTS, NOON.date())
     reader, url = subscribed(env, anna)
     assert len(feed(reader.get(url))) == 2
@@ -899,7 +899,7 @@ def test_only_the_hash_of_a_calendar_url_is_stored_and_each_user_has_one(
     _, other = subscribed(env, env.person("bo"))
     assert len(feed(reader.get(url))) == 90
     assert feed(reader.get(other)) == {}
-    kept = env.admin.execute('select c::text from "user".calendars as c').fetchall()
+    kept = env.admin.execute("select c::text from duly.calendars as c").fetchall()
     assert len(kept) == 2
     assert url.removeprefix("/ics/") not in str(kept)
     assert ok_body(anna.delete(CALENDAR)) == {"revoked": True}
@@ -908,7 +908,7 @@ def test_only_the_hash_of_a_calendar_url_is_stored_and_each_user_has_one(
 
 @pytest.mark.breaks_invariants
 def test_calendar_reads_each_day_of_its_range_once(env: ApiEnvironment, anna: httpx2.Client) -> None:
-    env.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
+    env.admin.execute("""update duly.person set telegram_id = 42 where uid = 'anna'""")
     days = [NOON.date() + timedelta(days=nth) for nth in range(-40, 101)]
     know_days(env, 42, SHIFTS, *days)
     reader, url = subscribed(env, anna)

@@ -78,7 +78,7 @@ def test_only_the_first_transition_has_no_previous_status(connection: psycopg.Co
 
 
 def test_updated_at_is_set_by_the_database(connection: psycopg.Connection) -> None:
-    connection.execute("""insert into "user".users (uid) values ('anna')""")
-    connection.execute("""update "user".users set updated_at = 'epoch', language = 'sv'""")
-    row = connection.execute("""select updated_at > created_at from "user".users""").fetchone()
+    connection.execute("""insert into duly.person (uid) values ('anna')""")
+    connection.execute("""update duly.person set updated_at = 'epoch', language = 'sv'""")
+    row = connection.execute("""select updated_at > created_at from duly.person""").fetchone()
     assert row == (True,)

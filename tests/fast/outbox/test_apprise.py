@@ -150,7 +150,7 @@ async def test_unknown_service_is_undeliverable(channel: AppriseChannel) -> None
 
 
 async def test_a_recipient_without_an_apprise_url_is_undeliverable(channel: AppriseChannel) -> None:
-    with pytest.raises(Undeliverable, match="duly users set anna --apprise SERVICE://"):
+    with pytest.raises(Undeliverable, match="duly people set anna --apprise SERVICE://"):
         await channel.send(message(None))
 
 
@@ -353,7 +353,7 @@ async def test_sender_delivers_messages_by_apprise(
 ) -> None:
     for uid in ("anna", "bo", "cy"):
         messages.add_user(uid)
-    query = 'insert into "user".apprise_addresses (user_id, url) select id, %s from "user".users where uid = %s'
+    query = "insert into duly.apprise_addresses (person_id, url) select id, %s from duly.person where uid = %s"
     messages.admin.execute(query, [at(receiver, "json", "hunter2"), "anna"])
     messages.admin.execute(query, ["nonsense://hunter2", "cy"])
     messages.create("först", "sedan", channel="apprise")

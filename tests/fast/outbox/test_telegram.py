@@ -68,7 +68,7 @@ async def test_unreachable_recipient_is_undeliverable(how: str, channel: Telegra
         "blocked": (42, "blocked by the user"),
         "no such chat": (43, "chat not found"),
         "never wrote": (44, "can't initiate"),
-        "no id": (None, "duly users link anna"),
+        "no id": (None, "duly people link-telegram anna"),
     }[how]
     with pytest.raises(Undeliverable, match=expected_text):
         await channel.send(message(to))
@@ -129,7 +129,7 @@ async def test_sender_settles_messages_by_the_response_of_telegram(
 ) -> None:
     messages.add_user()
     messages.add_user("ben")
-    messages.admin.execute("update \"user\".users set telegram_id = case uid when 'anna' then 42 else 43 end")
+    messages.admin.execute("update duly.person set telegram_id = case uid when 'anna' then 42 else 43 end")
     anna = telegram.person(42)
     telegram.person(43).block()
     messages.create("hej", channel="telegram")
@@ -149,7 +149,7 @@ async def test_messages_about_days_go_to_the_telegram_id_of_their_user(
     """A uid may look like another person's Telegram id."""
     if uid:
         messages.add_user(uid)
-        messages.admin.execute('update "user".users set telegram_id = 42')
+        messages.admin.execute("update duly.person set telegram_id = 42")
     recipient = telegram.person(43 if uid == "43" else 42)
     telegram.person(42)
     messages.admin.execute(NOTIFICATION.encode(), {"user": recipient.id})

@@ -87,7 +87,7 @@ async def test_an_unreachable_server_is_retried(webhook: WebhookChannel) -> None
 
 
 async def test_a_recipient_without_a_webhook_is_undeliverable(webhook: WebhookChannel) -> None:
-    with pytest.raises(Undeliverable, match="has no webhook URL; set one with: duly users set anna --webhook"):
+    with pytest.raises(Undeliverable, match="has no webhook URL; set one with: duly people set anna --webhook"):
         await webhook.send(message(None))
 
 

@@ -12,7 +12,7 @@ from tests.support.telegram.environment import BotTestEnvironment
 
 def people(env: BotTestEnvironment) -> list[tuple[str, int | None, str]]:
     """Return all people with Telegram id and language."""
-    return env.schedules.rows('select uid, telegram_id, language from "user".users order by id')
+    return env.schedules.rows("select uid, telegram_id, language from duly.person order by id")
 
 
 async def test_link_connects_a_telegram_id_to_a_user_once(env: BotTestEnvironment) -> None:
@@ -37,8 +37,8 @@ async def test_telegram_id_of_another_user_is_refused_with_the_unlink_command(en
     async with env.listening():
         anna.send_text(f"/start {link}")
         await env.wait(lambda: len(anna.texts()) == 1)
-        assert "duly users unlink telegram:42" in anna.texts()[0]
-        env.schedules.admin.execute("update \"user\".users set telegram_id = null where uid = 'telegram:42'")
+        assert "duly people unlink-telegram telegram:42" in anna.texts()[0]
+        env.schedules.admin.execute("update duly.person set telegram_id = null where uid = 'telegram:42'")
         anna.send_text(f"/start {link}")
         await env.wait(lambda: len(anna.texts()) == 2)
     assert ("anna", 42, "en") in people(env)

@@ -84,7 +84,7 @@ def works() -> dict[str, Work]:
 async def test_a_claim_and_a_settle_are_a_few_frames_from_the_loop(
     name: str, conformance_dsn: str, workers: str, admin: Admin, stacks: Stacks
 ) -> None:
-    admin.execute("insert into \"user\".users (uid) values ('anna')")
+    admin.execute("insert into duly.person (uid) values ('anna')")
     admin.execute(CLAIMABLE_TABLES[name].insert_statement)
     if name == "parcel":
         admin.execute("update conformance.parcel set note = 'say done'")

@@ -24,7 +24,7 @@ def test_commands_create_a_user_an_org_and_a_key_and_revoke_it(database: str) ->
     assert json.loads(run(database, "migrate", "--json").stdout) == {"revisions": list(newest_revisions())}
     assert json.loads(run(database, "orgs", "create", "acme", "--json").stdout)["outcome"] == "created"
     assert json.loads(run(database, "orgs", "create", "acme", "--json").stdout)["outcome"] == "existing"
-    assert run(database, "users", "create", "anna", "--zone", "Europe/Stockholm").stdout.startswith("created")
+    assert run(database, "people", "create", "anna", "--zone", "Europe/Stockholm").stdout.startswith("created")
     created = json.loads(run(database, "keys", "create", "ci", "--org", "acme", "--scope", "admin", "--json").stdout)
     assert created["secret"].startswith(created["prefix"])
     listed = run(database, "keys", "list").stdout
@@ -32,32 +32,32 @@ def test_commands_create_a_user_an_org_and_a_key_and_revoke_it(database: str) ->
     assert created["secret"] not in listed
     assert created["prefix"] in run(database, "keys", "revoke", created["prefix"]).stdout
     assert run(database, "orgs", "revoke", "acme").stdout == "no key was valid\n"
-    assert "anna" in run(database, "users", "list").stdout
+    assert "anna" in run(database, "people", "list").stdout
 
 
 def test_users_set_changes_a_user(database: str) -> None:
-    assert run(database, "users", "create", "anna", "--zone", "Europe/Stockholm").returncode == 0
-    changed = json.loads(run(database, "users", "set", "anna", "--telegram-id", "42", "--json").stdout)
+    assert run(database, "people", "create", "anna", "--zone", "Europe/Stockholm").returncode == 0
+    changed = json.loads(run(database, "people", "set", "anna", "--telegram-id", "42", "--json").stdout)
     assert (changed["telegram_id"], changed["zone"], changed["uid"]) == (42, "Europe/Stockholm", "anna")
     printed_text = run(
-        database, "users", "set", "anna", "--zone", "UTC", "--language", "sv", "--currency", "SEK"
+        database, "people", "set", "anna", "--zone", "UTC", "--language", "sv", "--currency", "SEK"
     ).stdout
     assert "telegram_id 42  zone UTC  language sv  currency SEK" in printed_text
-    assert run(database, "users", "create", "bo").returncode == 0
+    assert run(database, "people", "create", "bo").returncode == 0
     for words, message in (
         (("bo", "--telegram-id", "42"), "belongs to another user"),
         (("bo", "--zone", "Nowhere"), "a zone must be"),
         (("bo",), "nothing to change"),
-        (("cia", "--telegram-id", "7"), "there is no user with the uid 'cia'"),
+        (("cia", "--telegram-id", "7"), "there is no person with the uid 'cia'"),
         (("bo", "--telegram-id", "0"), "--telegram-id"),
     ):
-        refused = run(database, "users", "set", *words)
+        refused = run(database, "people", "set", *words)
         assert (refused.returncode, refused.stdout) == (2, "")
         assert message in refused.stderr
 
 
 def test_a_refusal_states_the_rule_and_exits_2(database: str) -> None:
-    answer = run(database, "users", "create", "two words")
+    answer = run(database, "people", "create", "two words")
     assert (answer.returncode, answer.stdout) == (2, "")
     assert "a uid must have" in answer.stderr
     as_json = run(database, "keys", "revoke", "duly_nothing", "--json")
@@ -87,8 +87,8 @@ def test_migrate_can_migrate_down(database: str) -> None:
 def test_a_connection_lost_during_a_command_is_reported(database: str) -> None:
     end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'duly-cli' and datname = %s"
     with psycopg.connect(database) as blocker, psycopg.connect(database, autocommit=True) as admin:
-        blocker.execute('lock table "user".users in access exclusive mode')
-        words = [*PYTHON, "-m", "duly", "users", "list"]
+        blocker.execute("lock table duly.person in access exclusive mode")
+        words = [*PYTHON, "-m", "duly", "people", "list"]
         with Program(words, environment=plain_environment(DATABASE_URL=database)) as program:
             wait_until_blocked(database)
             admin.execute(end, [admin.info.dbname])

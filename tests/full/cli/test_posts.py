@@ -45,7 +45,7 @@ POST = {
 
 
 def test_a_post_is_created_shown_edited_and_released(posts: PostActions, cli: CommandLine, image: Path) -> None:
-    assert "created" in cli.output("users", "create", "anna")
+    assert "created" in cli.output("people", "create", "anna")
     created = cli.json("posts", "create", image, "--user", "anna", "--caption", "My day")
     assert created.keys() == {"outcome", "postId", "status", "releaseTime"}
     assert (created["outcome"], created["status"]) == ("created", "PENDING")
@@ -238,7 +238,7 @@ def test_an_import_creates_posts_and_reports_invalid_lines_by_number(
         assert {field: shown[field] for field in wanted} == wanted, name
         assert kept == parsed(document), name
     assert posts.count("posts.posts") == len(IMPORTED)
-    uids = posts.values('select uid from "user".users order by uid')
+    uids = posts.values("select uid from duly.person order by uid")
     assert uids == ["anna", "bo", "cia"]
     ((lock, post),) = posts.rows("select id, post_id from posts.daily_locks")  # only of those that say so
     assert (lock, [(post, IMPORTED["was released"][0])]) == (
@@ -293,7 +293,7 @@ def test_an_import_repeated_after_a_kill_adds_every_document_once(
     lines = [{**V1, "id": f"doc-{nth}", "userId": f"author-{nth // 10}", "content": str(nth)} for nth in range(total)]
     file = write(tmp_path, lines)
     with psycopg.connect(posts.admin.info.dsn) as other:  # makes the same person, and takes its time
-        other.execute('insert into "user".users (uid) values (%s)', [f"author-{(before + 100) // 10}"])
+        other.execute("insert into duly.person (uid) values (%s)", [f"author-{(before + 100) // 10}"])
         with cli.start("posts", "import-legacy", file) as program:
             wait_until_blocked(posts.admin.info.dsn)
             assert posts.count("posts.posts") == before  # whole batches, and nothing of the one under way
@@ -313,7 +313,7 @@ def test_an_import_that_loses_its_connection_can_be_repeated(
 ) -> None:
     file = write(tmp_path, [{**V1, "id": f"doc-{nth}", "userId": f"author-{nth}"} for nth in range(BATCH_SIZE + 10)])
     with psycopg.connect(posts.admin.info.dsn) as other:
-        other.execute('insert into "user".users (uid) values (%s)', [f"author-{BATCH_SIZE + 5}"])
+        other.execute("insert into duly.person (uid) values (%s)", [f"author-{BATCH_SIZE + 5}"])
         with cli.start("posts", "import-legacy", file) as program:
             wait_until_blocked(posts.admin.info.dsn)
             posts.admin.execute(

@@ -144,7 +144,7 @@ def test_up_captures_a_fixture_and_does_not_use_the_sample_for_photographs(home:
         "done      2026-02-10 has version 1, 1 event and 1 message, from the data given with it",
         "  + New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Cleaning, Billdal.",
     ]
-    assert run_duly("users", "create", "anna", "--telegram-id", "42", DULY_HOME=str(home)).returncode == 0
+    assert run_duly("people", "create", "anna", "--telegram-id", "42", DULY_HOME=str(home)).returncode == 0
     with httpx2.Client(base_url=address, headers={"Duly-User": "anna"}, trust_env=False, timeout=30) as anna:
         empty = anna.post("/v1/ingest/sessions").json()["id"]
         assert anna.post(f"/v1/ingest/sessions/{empty}/close").status_code == 200

@@ -25,8 +25,8 @@ BEFORE = {
         "sed 's/10:00/11:00/' fixtures/sample_schedule.json > changed.json\n"
         "./duly ingest capture --fixture changed.json --user 42"
     ),
-    "./duly users set bo --telegram-id 43": "./duly users create bo",
-    "./duly users set anna --apprise ntfys://ntfy.sh/annas-reminders": "./duly users create anna",
+    "./duly people set bo --telegram-id 43": "./duly people create bo",
+    "./duly people set anna --apprise ntfys://ntfy.sh/annas-reminders": "./duly people create anna",
     "duly jobs cancel 019a8b8e --now": "duly jobs enqueue thumbnail > job.txt; LAST=$(cut -c11-46 job.txt)",
 }
 # Commands that are refused here, and with which words: there is nothing yet for them to do.
@@ -46,7 +46,7 @@ NOT_COMPARED = {
     "duly jobs timeline 019a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77": "the page's job has been performed",
     "duly jobs explain 019a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77": "the page has two workers",
     "duly jobs redrive-many --type thumbnail --code TIMEOUT --finished-from 2030-01-31": "the page has 1204",
-    "./duly users create anna": "the page leaves it out",
+    "./duly people create anna": "the page leaves it out",
 }
 
 

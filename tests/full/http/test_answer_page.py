@@ -28,7 +28,7 @@ async def test_a_reminder_link_sent_by_apprise_answers_the_run_and_books_the_exp
         receiver = stack.enter_context(Receiver())
         receiver.answer = lambda _: Answer(200)
         env.admin.execute(
-            'insert into "user".apprise_addresses (user_id, url) select id, %s from "user".users where uid = %s',
+            "insert into duly.apprise_addresses (person_id, url) select id, %s from duly.person where uid = %s",
             [f"json://127.0.0.1:{receiver.server.server_port}/", "anna"],
         )
         message = env.admin.execute(

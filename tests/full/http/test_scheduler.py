@@ -117,7 +117,7 @@ def test_the_calendar_does_not_read_days_beyond_its_event_limit(
         return found
 
     monkeypatch.setattr(DayHistory, "list_days", noted)
-    env.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
+    env.admin.execute("""update duly.person set telegram_id = 42 where uid = 'anna'""")
     shift = json.loads(SHIFTS)[0]
     shifts = [{**shift, "start": f"{nth % 24:02}:{nth // 24:02}", "end": "24:00"} for nth in range(200)]
     know_days(env, 42, json.dumps(shifts), *(NOON.date() + timedelta(days=nth) for nth in range(-40, 101)))

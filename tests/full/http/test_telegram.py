@@ -20,25 +20,25 @@ def run(database: str, *arguments: str, **variables: str) -> subprocess.Complete
 
 def test_users_link_prints_a_link_with_the_address_of_the_bot(database: str, telegram: FakeTelegram) -> None:
     bot = {"TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_API_URL": telegram.url}
-    made = json.loads(run(database, "users", "create", "anna", "--json").stdout)
-    link = json.loads(run(database, "users", "link", "anna", "--json", **bot).stdout)
+    made = json.loads(run(database, "people", "create", "anna", "--json").stdout)
+    link = json.loads(run(database, "people", "link-telegram", "anna", "--json", **bot).stdout)
     assert link["address"] == f"https://t.me/duly_test_bot?start={link['link']}"
     assert parse_telegram_link(TOKEN, link["link"], datetime.now(UTC)) == made["id"]
-    assert f"/start {link['link'][:10]}" in run(database, "users", "link", "anna", **bot).stdout
+    assert f"/start {link['link'][:10]}" in run(database, "people", "link-telegram", "anna", **bot).stdout
 
 
 def test_users_link_requires_a_bot_an_existing_user_and_no_linked_account(database: str) -> None:
     bot = {"TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_API_URL": "http://127.0.0.1:9"}
-    run(database, "users", "create", "anna")
-    assert run(database, "users", "link", "anna").returncode == 78
-    assert run(database, "users", "link", "ben", **bot).returncode == 2
-    assert "/start " in run(database, "users", "link", "anna", **bot).stdout  # the Bot API does not answer
-    run(database, "users", "set", "anna", "--telegram-id", "42")
-    refused = run(database, "users", "link", "anna", **bot)
+    run(database, "people", "create", "anna")
+    assert run(database, "people", "link-telegram", "anna").returncode == 78
+    assert run(database, "people", "link-telegram", "ben", **bot).returncode == 2
+    assert "/start " in run(database, "people", "link-telegram", "anna", **bot).stdout  # the Bot API does not answer
+    run(database, "people", "set", "anna", "--telegram-id", "42")
+    refused = run(database, "people", "link-telegram", "anna", **bot)
     assert refused.returncode == 2
-    assert "duly users unlink anna" in refused.stderr
-    assert json.loads(run(database, "users", "unlink", "anna", "--json").stdout)["telegram_id"] is None
-    assert run(database, "users", "link", "anna", **bot).returncode == 0
+    assert "duly people unlink-telegram anna" in refused.stderr
+    assert json.loads(run(database, "people", "unlink-telegram", "anna", "--json").stdout)["telegram_id"] is None
+    assert run(database, "people", "link-telegram", "anna", **bot).returncode == 0
 
 
 def test_the_bot_command_names_missing_and_conflicting_settings(database: str) -> None:

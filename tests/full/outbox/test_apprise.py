@@ -59,7 +59,7 @@ async def test_an_apprise_message_that_timed_out_is_uncertain_and_not_resent(
 ) -> None:
     messages.add_user("anna")
     messages.admin.execute(
-        'insert into "user".apprise_addresses (user_id, url) select id, %s from "user".users', [at(receiver, "json")]
+        "insert into duly.apprise_addresses (person_id, url) select id, %s from duly.person", [at(receiver, "json")]
     )
     channel = AppriseChannel(seconds=20, allow_private=True)
     await channel.send(message(at(receiver, "json")))  # imports the library, as above

@@ -27,7 +27,7 @@ async def test_a_telegram_message_without_a_response_is_uncertain_and_not_resent
     messages: MessageActions, dsn: str, telegram: FakeTelegram
 ) -> None:
     messages.add_user()
-    messages.admin.execute('update "user".users set telegram_id = 42')
+    messages.admin.execute("update duly.person set telegram_id = 42")
     anna = telegram.person(42)
     telegram.hanging_methods.add("sendMessage")
     messages.create("hej", channel="telegram")

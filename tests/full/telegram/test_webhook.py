@@ -21,7 +21,7 @@ async def test_a_webhook_request_without_the_secret_is_401_and_changes_nothing(e
             assert answer.json()["code"] == "UNAUTHORIZED"
         assert client.post("/telegram/hook", json=update(**update_fields), headers={HEADER: SECRET}).status_code == 200
     assert anna.texts()
-    assert env.schedules.values('select uid from "user".users') == ["telegram:42"]
+    assert env.schedules.values("select uid from duly.person") == ["telegram:42"]
 
 
 async def test_a_webhook_body_over_the_limit_is_refused_with_413(env: BotTestEnvironment) -> None:
@@ -96,7 +96,7 @@ async def test_webhook_retries_during_a_database_outage_do_not_count_towards_the
     anna = env.telegram.person(42)
     env.schedules.add_user("anna", telegram_id=42)
     env.schedules.admin.execute("begin")
-    env.schedules.admin.execute('lock table "user".users in access exclusive mode')
+    env.schedules.admin.execute("lock table duly.person in access exclusive mode")
     monkeypatch.setenv("PGOPTIONS", "-c lock_timeout=100ms")
     monkeypatch.setattr("duly.telegram.services.BURST", 2)
     with hooked(env) as client:

@@ -68,10 +68,10 @@ def test_partitions_create_fixes_missing_months_and_moves_rows_out_of_the_edge(a
         admin.execute(f"drop table {month}".encode())
     finding = run_check("partitions", dsn)
     assert (finding.verdict, finding.fix) == (BAD, "duly partitions create")
-    admin.execute("insert into \"user\".users (uid) values ('anna')")
+    admin.execute("insert into duly.person (uid) values ('anna')")
     admin.execute(
         "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
-        " select id, 'Rent', 'cron: 0 9 1 * *', duly.now() from \"user\".users"
+        " select user_id, 'Rent', 'cron: 0 9 1 * *', duly.now() from duly.person"
     )
     admin.execute(
         "insert into scheduler.job_runs (job_id, scheduled_at, period_key)"

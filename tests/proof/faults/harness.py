@@ -57,7 +57,7 @@ grant usage on schema witness to public;
 grant select, insert on witness.effect to public;
 """
 WEBHOOKS = """
-insert into "user".webhooks (user_id, url, secret) select id, %s, %s from "user".users on conflict do nothing
+insert into duly.webhooks (person_id, url, secret) select id, %s, %s from duly.person on conflict do nothing
 """
 LOGS: Mapping[str, str] = {
     "duly.transition": "machine, key, seq, prev_status, next_status, actor, ts",
@@ -157,9 +157,9 @@ class Harness:
     def people(self, admin: psycopg.Connection[Any]) -> None:
         """An org, authors, people with schedules, people with days; each with a webhook."""
         admin.execute("insert into duly.orgs (id, name) values (%s, 'harness')", [ORG])
-        admin.execute('insert into "user".users (uid) select unnest(%s::text[])', [[*AUTHORS, *REMINDED]])
+        admin.execute("insert into duly.person (uid) select unnest(%s::text[])", [[*AUTHORS, *REMINDED]])
         admin.execute(
-            'insert into "user".users (uid, telegram_id) select id::text, id from unnest(%s::bigint[]) as id',
+            "insert into duly.person (uid, telegram_id) select id::text, id from unnest(%s::bigint[]) as id",
             [list(CAPTURERS)],
         )
         admin.execute(WEBHOOKS, [self.receiver.url, SECRET])
@@ -167,7 +167,7 @@ class Harness:
             """
             with made as (
                 insert into scheduler.jobs (user_id, name, rule, first_run_at, channel)
-                select id, 'Rent', 'cron: 0 * * * *', duly.clock(), 'webhook' from "user".users where uid = any(%s)
+                select user_id, 'Rent', 'cron: 0 * * * *', duly.clock(), 'webhook' from duly.person where uid = any(%s)
                 returning id
             )
             insert into scheduler.expense_templates (job_id, amount, currency, category)

@@ -475,8 +475,32 @@ def go_far_back(connection: Connection, guard: Guard) -> None:
 def change_zone(connection: Connection, guard: Guard) -> None:
     """Change a user's zone and expect their schedules to follow."""
     connection.execute("update scheduler.job_plans set plan_at = '2100-01-01'")
-    connection.execute("update \"user\".users set zone = 'Europe/Stockholm'")
+    connection.execute("update duly.person set zone = 'Europe/Stockholm'")
     holds(value(connection, "select plan_at from scheduler.job_plans").year < 2100, "they are not planned again")
+
+
+def add_person(connection: Connection, guard: Guard) -> None:
+    """Add a person and expect a user of theirs, whose schedules they can have."""
+    user = value(connection, "insert into duly.person (uid) values ('cia') returning user_id")
+    there = value(connection, 'select count(*) from "user".users where id = %s', user)
+    holds(there == 1, "the person has no user")
+
+
+def link_to_missing_user(connection: Connection, guard: Guard) -> None:
+    """Link a person to a user who does not exist."""
+    refused(connection, coded("DU005"), "update duly.person set user_id = 1000 where uid = 'ben'")
+
+
+def schedule_for_unlinked_user(connection: Connection, guard: Guard) -> None:
+    """Add a schedule for a user whom another system added."""
+    connection.execute('insert into "user".users (id) values (1000)')
+    try:
+        connection.execute(
+            "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
+            " values (1000, 'Rent', 'cron: 0 10 1 * *', duly.clock())"
+        )
+    except psycopg.errors.ForeignKeyViolation as error:
+        raise Unguarded("a user without a person cannot have a schedule") from error
 
 
 def change_status_only(connection: Connection, guard: Guard) -> None:
@@ -582,9 +606,10 @@ WORKER = Attack("workers and the owner see every row", read_as_worker)
 # The table ------------------------------------------------------------------------------------------------------------
 
 SECOND_ROWS = """
-"user".apprise_addresses pk_apprise_addresses, duly.link_keys pk_link_keys, posts.objectives pk_objectives,
-"user".calendars pk_calendars, "user".calendars uq_calendars__token_sha256, "user".users pk_users,
-"user".users uq_users__telegram_id, "user".users uq_users__uid, "user".webhooks pk_webhooks,
+duly.apprise_addresses pk_apprise_addresses, duly.link_keys pk_link_keys, posts.objectives pk_objectives,
+duly.calendars pk_calendars, duly.calendars uq_calendars__token_sha256, duly.person pk_person,
+duly.person uq_person__telegram_id, duly.person uq_person__uid, duly.person uq_person__user_id, "user".users pk_users,
+duly.webhooks pk_webhooks,
 duly.alembic_version alembic_version_pkc, duly.api_keys pk_api_keys, duly.api_keys uq_api_keys__prefix,
 duly.orgs pk_orgs, duly.orgs uq_orgs__name, duly.outbox uq_outbox__dedupe_key, duly.schema_object pk_schema_object,
 duly.transition pk_transition, duly.workers pk_workers, expense.expenses pk_expenses,
@@ -686,14 +711,18 @@ ATTACKS: Mapping[str, Attack] = {
     "trigger schedule_version_is_append_only of schedule_ingest.schedule_version": CHANGE,
     "trigger schedule_version_is_not_emptied of schedule_ingest.schedule_version": TRUNCATE,
     # What the database writes for itself
-    'trigger apprise_addresses_touch of "user".apprise_addresses': TOUCH,
-    'trigger users_touch of "user".users': TOUCH,
-    'trigger webhooks_touch of "user".webhooks': TOUCH,
+    "trigger apprise_addresses_touch of duly.apprise_addresses": TOUCH,
+    "trigger person_touch of duly.person": TOUCH,
+    "trigger webhooks_touch of duly.webhooks": TOUCH,
     "trigger trg_confirmations__upd of scheduler.confirmations": TOUCH,
     "trigger trg_job_runs__upd of scheduler.job_runs": TOUCH,
     "trigger trg_jobs__upd of scheduler.jobs": TOUCH,
     "trigger trg_reminders__upd of scheduler.reminders": TOUCH,
-    'trigger users_follow_zone of "user".users': Attack("schedules follow the zone of their user", change_zone),
+    "trigger person_follow_zone of duly.person": Attack("schedules follow the zone of their user", change_zone),
+    "trigger person_user_id of duly.person": Attack("a new person has a user", add_person),
+    "trigger person_user of duly.person": Attack("a new person has a user", add_person),
+    "trigger person_link_user of duly.person": Attack("a link to a user who does not exist", link_to_missing_user),
+    "trigger jobs_person of scheduler.jobs": Attack("a user without a person", schedule_for_unlinked_user),
     "trigger outbox_note_sent of duly.outbox": Attack("a reminder that went out is noted with its run", send_unnoted),
     "trigger outbox_stamp_sent of duly.outbox": Attack("a time of sending that the caller invents", invent_sent_at),
     "trigger outbox_wake of duly.outbox": Attack("a new message wakes the senders", write_unheard),

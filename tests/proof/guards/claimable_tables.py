@@ -57,7 +57,7 @@ CLAIMABLE_TABLES: Mapping[str, ClaimableTable] = {
     "plan": ClaimableTable(
         PLANS,
         "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
-        " select u.id, 'Rent', 'cron: 0 10 1 * *', duly.clock() from \"user\".users as u, generate_series(1, 2)",
+        " select p.user_id, 'Rent', 'cron: 0 10 1 * *', duly.clock() from duly.person as p, generate_series(1, 2)",
     ),
     # Last, for it brings a session that is no capture of these.
     "notification": ClaimableTable(

@@ -10,12 +10,12 @@ OTHER_ORG = "00000000-0000-0000-0000-00000000000b"
 SAMPLE_ROWS: LiteralString = """
 insert into duly.orgs (id, name) values
     ('00000000-0000-0000-0000-00000000000a', 'ours'), ('00000000-0000-0000-0000-00000000000b', 'theirs');
-insert into "user".users (uid, telegram_id) values ('anna', 42), ('ben', 43);
-insert into "user".calendars (user_id, token_sha256) select id, sha256('calendar') from "user".users where uid = 'anna';
-insert into "user".webhooks (user_id, url, secret)
-select id, 'https://example.org/hook', 'whsec_' || repeat('a', 32) from "user".users where uid = 'anna';
-insert into "user".apprise_addresses (user_id, url)
-select id, 'json://example.org/hook' from "user".users where uid = 'anna';
+insert into duly.person (uid, telegram_id) values ('anna', 42), ('ben', 43);
+insert into duly.calendars (person_id, token_sha256) select id, sha256('calendar') from duly.person where uid = 'anna';
+insert into duly.webhooks (person_id, url, secret)
+select id, 'https://example.org/hook', 'whsec_' || repeat('a', 32) from duly.person where uid = 'anna';
+insert into duly.apprise_addresses (person_id, url)
+select id, 'json://example.org/hook' from duly.person where uid = 'anna';
 insert into duly.api_keys (name, prefix, secret_sha256, scopes, org_id)
 values ('a key', 'duly_aaaaaaaaaaaa', sha256('key'), '{jobs}', '00000000-0000-0000-0000-00000000000a');
 insert into duly.workers (id, worker_id, host, pid, version, work_types, slots)
@@ -62,7 +62,7 @@ insert into schedule_ingest.schedule_notification
 values ('one', 42, '2026-01-01', '00000000-0000-0000-0000-0000000000c2', 'summary', 'a day', '[]');
 
 insert into scheduler.jobs (user_id, name, rule, first_run_at, idempotency_key, request_digest)
-select id, 'Rent', 'cron: 0 10 1 * *', duly.clock(), 'once', sha256('request') from "user".users where uid = 'anna';
+select user_id, 'Rent', 'cron: 0 10 1 * *', duly.clock(), 'once', sha256('request') from duly.person where uid = 'anna';
 insert into scheduler.expense_templates (job_id, amount, currency) select id, 9, 'EUR' from scheduler.jobs;
 insert into scheduler.job_runs (job_id, period_key, scheduled_at, remind_at)
 select id, 'this month', duly.clock(), duly.clock() from scheduler.jobs;
@@ -70,8 +70,8 @@ insert into scheduler.missed_ranges (job_id, from_at, until_at, rule, zone, firs
 select id, '2025-01-01Z', '2025-02-01Z', rule, 'UTC', '2025-01-01Z', 'missed' from scheduler.jobs;
 insert into scheduler.dropped_months (month, runs) values ('2025-01-01', 0);
 insert into scheduler.reminders (job_run_id, sent_at) select id, duly.clock() from scheduler.job_runs;
-insert into scheduler.confirmations (job_run_id, action, idempotency_key)
-select id, 'snooze', 'tap' from scheduler.job_runs;
+insert into scheduler.confirmations (job_run_id, action, confirmed_at, idempotency_key)
+select id, 'snooze', duly.clock(), 'tap' from scheduler.job_runs;
 
 -- A reminder that waits to be sent.
 insert into duly.outbox (id, channel, recipient, kind, payload, dedupe_key)
@@ -82,9 +82,9 @@ update scheduler.job_runs set message_id = '00000000-0000-0000-0000-0000000000d1
 
 -- One entry that was taken back, and one that was not.
 insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref)
-select u.id, 'Rent', 9, 'EUR', duly.clock(), given.source_ref
-from "user".users as u, unnest(array['wrong', 'right']) as given (source_ref)
-where u.uid = 'anna';
+select p.user_id, 'Rent', 9, 'EUR', duly.clock(), given.source_ref
+from duly.person as p, unnest(array['wrong', 'right']) as given (source_ref)
+where p.uid = 'anna';
 insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref, reverses)
 select user_id, name, -amount, currency, duly.clock(), 'taken back', id
 from expense.expenses

@@ -119,7 +119,7 @@ def test_every_guard_in_a_statement_has_a_test() -> None:
 def admin(conformance_databases: DatabasePool) -> Generator[Admin, None, None]:
     """The test's own hand, with a clock that it can move, and the conformance tables."""
     with conformance_databases.borrow() as dsn, psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute("insert into \"user\".users (uid, telegram_id) values ('anna', 42)")
+        connection.execute("insert into duly.person (uid, telegram_id) values ('anna', 42)")
         yield connection
 
 

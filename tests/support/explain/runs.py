@@ -83,8 +83,8 @@ async def make_runs(random: Random, schedules: ScheduleActions, seed: int) -> No
 async def answer(schedules: ScheduleActions, run: int, action: str) -> None:
     """Answer a run as its user."""
     uid = schedules.one(
-        'select u.uid from scheduler.job_runs as r join scheduler.jobs as j on j.id = r.job_id join "user".users as u'
-        " on u.id = j.user_id where r.id = %s",
+        "select p.uid from scheduler.job_runs as r join scheduler.jobs as j on j.id = r.job_id join duly.person as p"
+        " on p.user_id = j.user_id where r.id = %s",
         run,
     )
     await schedules.answer(run, action, key=f"{run}-{action}-{schedules.now()}", uid=uid)

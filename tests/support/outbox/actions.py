@@ -36,7 +36,7 @@ class MessageActions(Actions):
         """Give a user, who is made, a webhook."""
         user = self.add_user(uid)
         self.admin.execute(
-            'insert into "user".webhooks (user_id, url, secret) values (%s, %s, %s)', [user, url, SECRET]
+            "insert into duly.webhooks (person_id, url, secret) values (%s, %s, %s)", [user, url, SECRET]
         )
 
     def create(self, *words: str, to: str = "anna", channel: str = "test", due: str = "duly.clock()") -> list[str]:

@@ -4,7 +4,7 @@
 
 -- name: add_people
 -- As many as asked for, called by a prefix and a number from 1 on.
-insert into "user".users (uid) select %(prefix)s::text || n from generate_series(1, %(people)s::bigint) as n;
+insert into duly.person (uid) select %(prefix)s::text || n from generate_series(1, %(people)s::bigint) as n;
 
 -- name: read_clock
 -- The database's time is the only one that counts.
@@ -64,18 +64,18 @@ from stored;
 
 -- name: vacuum
 -- As tables that have stood for a while: their statistics are known and their pages are marked.
-vacuum (analyze) posts.posts, posts.daily_locks, "user".users;
+vacuum (analyze) posts.posts, posts.daily_locks, duly.person;
 
 -- name: add_authors
 -- People with a key each and an upload each, who have not posted.
 with people as (
-    insert into "user".users (uid) select g.uid from unnest(%(uids)s::text[]) as g (uid) returning id, uid
+    insert into duly.person (uid) select g.uid from unnest(%(uids)s::text[]) as g (uid) returning id, uid
 ),
 uploads as (
     insert into posts.uploads (name, author_id)
     select g.name, g.uid from unnest(%(uids)s::text[], %(uploads)s::text[]) as g (uid, name)
 )
-insert into duly.api_keys (name, prefix, secret_sha256, scopes, user_id)
+insert into duly.api_keys (name, prefix, secret_sha256, scopes, person_id)
 select g.uid, g.prefix, g.secret, array['posts:read', 'posts:write'], p.id
 from unnest(%(uids)s::text[], %(prefixes)s::text[], %(secrets)s::bytea[]) as g (uid, prefix, secret)
 join people as p on p.uid = g.uid;

@@ -12,15 +12,19 @@ set session_replication_role = origin;
 
 -- name: add_people
 -- Whose schedules these are: a hundred each.
-insert into "user".users (uid) select 'user' || n from generate_series(1, %(people)s) as n;
+with made as (
+    insert into duly.person (uid, user_id) select 'user' || n, n from generate_series(1, %(people)s) as n
+    returning user_id
+)
+insert into "user".users (id) select user_id from made;
 
 -- name: add_schedules
 -- Schedules that fire once a month, planned, none of them due for a week.
 with made as (
     insert into scheduler.jobs (user_id, name, rule, first_run_at, revision, channel)
-    select u.id, 'schedule ' || n, 'cron: 0 10 1 * *', duly.now() - interval '40 days', 1, 'console'
+    select u.user_id, 'schedule ' || n, 'cron: 0 10 1 * *', duly.now() - interval '40 days', 1, 'console'
     from generate_series(1, %(schedules)s) as n
-    join "user".users as u on u.uid = 'user' || (1 + n %% %(people)s)
+    join duly.person as u on u.uid = 'user' || (1 + n %% %(people)s)
     returning id
 )
 insert into scheduler.job_plans (job_id, plan_at, planned_until, next_at)

@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta
 
 from psycopg import errors
 
-from duly.accounts.model import User
+from duly.accounts.model import Person
 from duly.apps.ingest.day_history import DayHistory
 from duly.apps.ingest.model import DaySnapshot
 from duly.apps.ingest.shift import shift_from_json
@@ -20,13 +20,15 @@ DISTANCE_ERROR_DAYS = 5  # the date of a day gives the distance of its shifts on
 CLOCK_PATTERN = re.compile(r"([01]\d|2[0-3]):[0-5]\d|24:00")
 
 
-async def list_events(pool: Pool, settings: Settings, person: User, window: CalendarWindow) -> Iterator[CalendarEvent]:
+async def list_events(
+    pool: Pool, settings: Settings, person: Person, window: CalendarWindow
+) -> Iterator[CalendarEvent]:
     """List the shifts of a person; they are converted while the caller iterates."""
     days = await list_nearest_days(DayHistory(pool, settings.db_schema), person, window)
     return (event for day in days for event in day_events(day))
 
 
-async def list_nearest_days(history: DayHistory, person: User, window: CalendarWindow) -> list[DaySnapshot]:
+async def list_nearest_days(history: DayHistory, person: Person, window: CalendarWindow) -> list[DaySnapshot]:
     """List the days of a person's Telegram id, the nearest first, until they have as many shifts as a feed can have.
 
     Returns nothing when the API may not read the ingest tables.

@@ -163,22 +163,22 @@ on conflict do nothing;
 
 -- name: find_languages
 -- The languages of the people whom we know, for the notifications about their days.
-select u.telegram_id as user_id, u.language
-from "user".users as u
-where u.telegram_id = any(%(user_ids)s::bigint[]);
+select p.telegram_id as user_id, p.language
+from duly.person as p
+where p.telegram_id = any(%(user_ids)s::bigint[]);
 
 -- name: notify_senders
 -- Notifies the person who sent screenshots, once per session, in their language, by Telegram: days are stored under
 -- Telegram ids. People whom we do not know, and sessions without an image, get nothing.
 insert into duly.outbox (channel, recipient, kind, payload, dedupe_key)
 select
-    'telegram', u.uid, g.type,
-    jsonb_build_object('text', coalesce(g.texts ->> u.language, g.texts ->> 'en'), 'session', g.key),
+    'telegram', p.uid, g.type,
+    jsonb_build_object('text', coalesce(g.texts ->> p.language, g.texts ->> 'en'), 'session', g.key),
     'capture:' || g.key
 from unnest(%(keys)s::uuid[], %(types)s::text[], %(texts)b::jsonb[], %(for_bot_only)s::boolean[])
     as g (key, type, texts, is_for_bot_only)
 cross join lateral (select t.user_id from {schema}.capture_session as t where t.id = g.key limit 1) as s
-cross join lateral (select w.uid, w.language from "user".users as w where w.telegram_id = s.user_id limit 1) as u
+cross join lateral (select t.uid, t.language from duly.person as t where t.telegram_id = s.user_id limit 1) as p
 where exists (
     select
     from {schema}.capture_image as i

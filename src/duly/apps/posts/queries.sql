@@ -70,15 +70,15 @@ limit %(limit)s;
 -- else on the console. Authors of imported documents are not notified.
 insert into duly.outbox (channel, recipient, kind, payload, dedupe_key)
 select
-    case when u.telegram_id is null then 'console' else 'telegram' end, p.author_id, 'post.released',
+    case when author.telegram_id is null then 'console' else 'telegram' end, p.author_id, 'post.released',
     jsonb_build_object(
-        'text', coalesce(%(texts)s::jsonb ->> u.language, %(texts)s::jsonb ->> 'en'),
+        'text', coalesce(%(texts)s::jsonb ->> author.language, %(texts)s::jsonb ->> 'en'),
         'postId', p.id, 'releasedAt', posts.iso(p.released_at), 'mood', p.ai -> 'mood'
     ),
     'post.released:' || p.id
 from unnest((select %(post_ids)s::uuid[])) as given (id)
 cross join lateral (select * from posts.posts as t where t.id = given.id limit 1) as p
-cross join lateral (select * from "user".users as w where w.uid = p.author_id limit 1) as u
+cross join lateral (select * from duly.person as t where t.uid = p.author_id limit 1) as author
 where p.legacy is null
 order by p.id
 on conflict (dedupe_key) do nothing;
@@ -106,8 +106,8 @@ on conflict (minute, outcome) do update set intents = m.intents + excluded.inten
 -- The first version ---------------------------------------------------------------------------------------------------
 
 -- name: add_authors
--- Creates users for the authors of imported documents.
-insert into "user".users (uid) select distinct g.uid from unnest(%(authors)s::text[]) as g (uid) order by 1
+-- Creates people for the authors of imported documents.
+insert into duly.person (uid) select distinct g.uid from unnest(%(authors)s::text[]) as g (uid) order by 1
 on conflict (uid) do nothing;
 
 -- name: add_legacy

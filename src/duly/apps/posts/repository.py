@@ -147,7 +147,7 @@ async def count_intents(connection: Connection, intents: Mapping[str, int]) -> N
 
 
 async def add_authors(connection: Connection, authors: Sequence[str]) -> int:
-    """Create users for unknown authors; return how many."""
+    """Create people for unknown authors; return how many."""
     return await execute(connection, SQL.add_authors, authors=list(authors))
 
 

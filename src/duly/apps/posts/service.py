@@ -42,7 +42,7 @@ async def upload_image(
         async with pool.transaction() as connection:
             await repository.add_upload(connection, name, author)
     except ForeignKeyViolation:
-        raise NotFound(f"there is no user {author}; create it with: duly users create {author}") from None
+        raise NotFound(f"there is no user {author}; create it with: duly people create {author}") from None
     except UniqueViolation:
         assert upload_id, "a random id cannot exist already"
     await objects.put(name, photo)

@@ -7,7 +7,7 @@ from duly.applications import Application, Command, Machine
 SCHEDULER = Application(
     name="scheduler",
     directory=Path(__file__).parent,
-    schemas=("scheduler", "expense"),
+    schemas=("scheduler", "expense", "user"),
     settings="duly.apps.scheduler.settings:SchedulerSettings",
     machines=(
         Machine("schedule", "scheduler.jobs", "status", stays=("active", "paused", "archived")),

@@ -5,6 +5,95 @@ create or replace trigger is_append_only before update or delete on expense.expe
 create or replace trigger is_not_emptied before truncate on expense.expenses
     for each statement execute function duly.refuse_change();
 
+-- Users ---------------------------------------------------------------------------------------------------------------
+-- A schedule belongs to a row of "user".users, and each such row to a person. Where duly created that table, a person
+-- gets a row in it; where it belongs to others, nothing is written to it, and a user who gets a schedule before
+-- `duly people link` becomes the person user:<id>.
+
+create or replace function scheduler.owns_users() returns boolean
+    language sql stable set search_path = pg_catalog, pg_temp
+    as $$
+    select exists (
+        select
+        from pg_class as c
+        join pg_namespace as n on n.oid = c.relnamespace
+        where (n.nspname, c.relname) = ('user', 'users')
+            and starts_with(obj_description(c.oid, 'pg_class'), 'Created by duly')
+    )
+    $$;
+comment on function scheduler.owns_users() is 'Whether duly created "user".users; its comment says so.';
+
+create or replace function scheduler.set_user_id() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    if scheduler.owns_users() then
+        new.user_id := new.id;
+        while exists (select from duly.person as p where p.user_id = new.user_id) loop
+            new.user_id := nextval('duly.person_id_seq');
+        end loop;
+    end if;
+    return new;
+end
+$$;
+comment on function scheduler.set_user_id() is 'A new person has a user of the same id, unless that one is taken.';
+create or replace trigger person_user_id before insert on duly.person
+    for each row when (new.user_id is null) execute function scheduler.set_user_id();
+
+create or replace function scheduler.add_user() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    if scheduler.owns_users() then
+        insert into "user".users (id) values (new.user_id) on conflict do nothing;
+    end if;
+    return null;
+end
+$$;
+comment on function scheduler.add_user() is 'Adds the user of a new person to the table that duly created.';
+create or replace trigger person_user after insert on duly.person
+    for each row when (new.user_id is not null) execute function scheduler.add_user();
+
+create or replace function scheduler.link_user() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    if not exists (select from "user".users as u where u.id = new.user_id) then
+        raise exception 'there is no user % in "user".users', new.user_id using errcode = 'DU005';
+    end if;
+    -- The person that a schedule created for this user gives way; messages that still wait go to the new one.
+    set constraints scheduler.fk_jobs_person_user_id deferred;
+    delete from duly.person as p where p.uid = 'user:' || new.user_id and p.user_id = new.user_id and p.id <> new.id;
+    if found then
+        update duly.outbox as o set recipient = new.uid
+        where o.recipient = 'user:' || new.user_id and o.status = 'pending';
+    end if;
+    return new;
+end
+$$;
+comment on function scheduler.link_user() is
+    'A person can be linked to a user that exists, and takes the place of the person user:<id>. DU005 no such user.';
+create or replace trigger person_link_user before update of user_id on duly.person
+    for each row when (new.user_id is distinct from old.user_id and new.user_id is not null)
+    execute function scheduler.link_user();
+
+create or replace function scheduler.ensure_person() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    insert into duly.person (uid, user_id)
+    select 'user:' || u.id, u.id
+    from "user".users as u
+    where u.id = new.user_id and not exists (select from duly.person as p where p.user_id = u.id)
+    on conflict (uid) do update set user_id = excluded.user_id where person.user_id is null;
+    return new;
+end
+$$;
+comment on function scheduler.ensure_person() is
+    'A user who gets a schedule and belongs to no person becomes the person user:<id>.';
+create or replace trigger jobs_person before insert on scheduler.jobs
+    for each row execute function scheduler.ensure_person();
+
 -- Schedules -----------------------------------------------------------------------------------------------------------
 create or replace function scheduler.tg_set_updated_at() returns trigger
     language plpgsql
@@ -426,13 +515,13 @@ begin
         end_rule.first_run_at, part.reason
     from (
         select
-            p.job_id, u.zone,
+            p.job_id, person.zone,
             coalesce(p.planned_until + interval '1 microsecond', end_rule.first_run_at) as from_at,
             coalesce(p.paused_at, '-infinity') as paused_at,
             case when end_rule.is_paused then 'infinity' else coalesce(p.resumed_at, '-infinity') end as resumed_at
         from scheduler.job_plans as p
         join scheduler.jobs as j on j.id = p.job_id
-        join "user".users as u on u.id = j.user_id
+        join duly.person as person on person.user_id = j.user_id
         where p.job_id = end_rule.schedule_id and (p.next_at <= duly.now() or p.next_at is null)
     ) as plan
     cross join lateral (
@@ -572,13 +661,14 @@ begin
     set state = 'waiting', lease_owner = null, lease_expires_at = null, starts = 0, last_error = null,
         plan_at = duly.now()
     from scheduler.jobs as j
-    where j.user_id = new.id and j.status = 'active' and p.job_id = j.id and p.plan_at is not null;
+    where j.user_id = new.user_id and j.status = 'active' and p.job_id = j.id and p.plan_at is not null;
     return null;
 end
 $$;
 comment on function scheduler.follow_zone() is 'Plan a person''s schedules again when their time zone changes.';
-create or replace trigger users_follow_zone after update of zone on "user".users
-    for each row when (new.zone <> old.zone) execute function scheduler.follow_zone();
+create or replace trigger person_follow_zone after update of zone, user_id on duly.person
+    for each row when ((new.zone, new.user_id) is distinct from (old.zone, old.user_id))
+    execute function scheduler.follow_zone();
 
 -- Create or find the run of a period ----------------------------------------------------------------------------------
 -- ON CONFLICT cannot work on job_runs: the unique constraint of (job, period) is on the table of keys.
@@ -791,15 +881,15 @@ begin
         select
             schedule.user_id, schedule.name,
             coalesce((answer.payload ->> 'amount')::numeric, t.amount),
-            coalesce(answer.payload ->> 'currency', t.currency, u.currency),
+            coalesce(answer.payload ->> 'currency', t.currency, person.currency),
             coalesce(answer.payload ->> 'category', t.category),
             coalesce(answer.payload ->> 'merchant', t.merchant),
             coalesce(answer.payload ->> 'note', t.note),
             answered_at,
             'scheduler:' || schedule.job_id || ':' || schedule.period_key
-        from "user".users as u
+        from duly.person as person
         left join scheduler.expense_templates as t on t.job_id = schedule.job_id
-        where u.id = schedule.user_id and (t.job_id is not null or answer.payload ? 'amount')
+        where person.user_id = schedule.user_id and (t.job_id is not null or answer.payload ? 'amount')
         on conflict (source_ref) do nothing;  -- the run was deleted and created again: a period is booked once
     end if;
     is_new := true;
@@ -952,7 +1042,7 @@ grant update (status, remind_at, message_id, reason) on scheduler.job_runs to {w
 grant update (remind_at) on scheduler.due_runs to {worker};  -- to lock its rows
 grant update on scheduler.job_plans to {worker};
 grant insert (job_id, from_at, until_at, rule, zone, first_run_at, reason) on scheduler.missed_ranges to {worker};
-grant execute on function scheduler.limits() to {worker}, {api}, {readonly};
+grant execute on function scheduler.limits(), scheduler.owns_users() to {worker}, {api}, {readonly};
 grant execute on function scheduler.is_locked(bigint, timestamptz) to {worker}, {api};
 grant execute on function scheduler.ensure_partitions(int) to {worker};
 grant execute on function scheduler.ensure_run(bigint, text, timestamptz) to {worker}, {api};

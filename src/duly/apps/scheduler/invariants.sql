@@ -317,16 +317,17 @@ order by offender
 limit %(limit)s;
 
 -- name: reminders_go_to_their_user
--- A reminder of a run, as long as the run has its key, is addressed to the user of its schedule.
+-- A reminder of a run, as long as the run has its key, is addressed to the person whose user_id its schedule has, or to
+-- user:<id> where that user had no person yet.
 select offender
 from (
     select format('message %%s about run %%s is for %%s, and the schedule is of %%s', o.id, o.payload ->> 'job_run_id',
-        o.recipient, u.uid) as offender
+        o.recipient, p.uid) as offender
     from duly.outbox as o
     join scheduler.job_run_keys as k on k.job_run_id = (o.payload ->> 'job_run_id')::bigint
     join scheduler.jobs as j on j.id = k.job_id
-    join "user".users as u on u.id = j.user_id
-    where o.kind = 'reminder.due' and o.recipient <> u.uid
+    join duly.person as p on p.user_id = j.user_id
+    where o.kind = 'reminder.due' and o.recipient not in (p.uid, 'user:' || j.user_id)
     offset 0
 ) as found
 order by offender

@@ -63,8 +63,9 @@ returning j.id;
 
 -- name: find_schedule
 -- One schedule of this user.
-select j.id, j.user_id, u.uid, u.zone, j.name, j.description, j.rule, j.first_run_at, j.advance_minutes, j.channel,
-    j.status, j.catch_up, j.created_at, j.updated_at, p.next_at, p.last_error as plan_error,
+select
+    j.id, j.user_id, person.uid, person.zone, j.name, j.description, j.rule, j.first_run_at, j.advance_minutes,
+    j.channel, j.status, j.catch_up, j.created_at, j.updated_at, p.next_at, p.last_error as plan_error,
     (
         select jsonb_strip_nulls(jsonb_build_object(
             'amount', trim_scale(t.amount)::text, 'currency', t.currency, 'category', t.category,
@@ -74,14 +75,15 @@ select j.id, j.user_id, u.uid, u.zone, j.name, j.description, j.rule, j.first_ru
         where t.job_id = j.id
     ) as expense
 from scheduler.jobs as j
-join "user".users as u on u.id = j.user_id
+join duly.person as person on person.user_id = j.user_id
 left join scheduler.job_plans as p on p.job_id = j.id
 where j.id = %(schedule_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s);
 
 -- name: list_schedules
 -- A page of this user's schedules after a cursor, the oldest first.
-select j.id, j.user_id, u.uid, u.zone, j.name, j.description, j.rule, j.first_run_at, j.advance_minutes, j.channel,
-    j.status, j.catch_up, j.created_at, j.updated_at, p.next_at, p.last_error as plan_error,
+select
+    j.id, j.user_id, person.uid, person.zone, j.name, j.description, j.rule, j.first_run_at, j.advance_minutes,
+    j.channel, j.status, j.catch_up, j.created_at, j.updated_at, p.next_at, p.last_error as plan_error,
     (
         select jsonb_strip_nulls(jsonb_build_object(
             'amount', trim_scale(t.amount)::text, 'currency', t.currency, 'category', t.category,
@@ -91,7 +93,7 @@ select j.id, j.user_id, u.uid, u.zone, j.name, j.description, j.rule, j.first_ru
         where t.job_id = j.id
     ) as expense
 from scheduler.jobs as j
-join "user".users as u on u.id = j.user_id
+join duly.person as person on person.user_id = j.user_id
 left join scheduler.job_plans as p on p.job_id = j.id
 where j.id > %(after)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
     and (%(status)s::text is null or j.status = %(status)s)
@@ -205,7 +207,7 @@ where id = %(expense_id)s and (%(user_id)s::bigint is null or user_id = %(user_i
 
 -- name: find_planning_inputs
 -- The inputs for planning these schedules.
-select j.id as schedule_id, j.rule, u.zone, j.first_run_at as not_before, j.advance_minutes, p.planned_until,
+select j.id as schedule_id, j.rule, person.zone, j.first_run_at as not_before, j.advance_minutes, p.planned_until,
     p.paused_at, p.resumed_at, duly.now() as now,
     (
         select count(*)
@@ -219,7 +221,7 @@ select j.id as schedule_id, j.rule, u.zone, j.first_run_at as not_before, j.adva
 from unnest((select %(schedule_ids)s::bigint[])) as given (job_id)
 cross join lateral (select * from scheduler.jobs as t where t.id = given.job_id limit 1) as j
 cross join lateral (select * from scheduler.job_plans as t where t.job_id = given.job_id limit 1) as p
-cross join lateral (select * from "user".users as t where t.id = j.user_id limit 1) as u;
+cross join lateral (select * from duly.person as t where t.user_id = j.user_id limit 1) as person;
 
 -- name: add_runs
 -- Insert runs for periods that have none; ordered by key, so that concurrent planners cannot deadlock.
@@ -290,9 +292,9 @@ where r.id = g.id and r.scheduled_at = g.scheduled_at and r.status = 'pending';
 -- name: find_due
 -- Lock runs whose reminder is due (view scheduler.due_runs), skipping those locked by other workers.
 select
-    r.id, r.job_id as schedule_id, r.scheduled_at, r.remind_at, r.period_key, j.name, j.description, j.channel, u.uid,
-    u.zone, u.language,
-    "user".after_quiet(duly.now(), u.zone, u.quiet_from, u.quiet_until) as send_at,
+    r.id, r.job_id as schedule_id, r.scheduled_at, r.remind_at, r.period_key, j.name, j.description, j.channel,
+    person.uid, person.zone, person.language,
+    duly.after_quiet(duly.now(), person.zone, person.quiet_from, person.quiet_until) as send_at,
     r.missed_reason,
     (
         select jsonb_build_object('amount', trim_scale(t.amount)::text, 'currency', t.currency)
@@ -307,7 +309,7 @@ from (
     for no key update skip locked
 ) as r
 cross join lateral (select * from scheduler.jobs as t where t.id = r.job_id limit 1) as j
-cross join lateral (select * from "user".users as t where t.id = j.user_id limit 1) as u
+cross join lateral (select * from duly.person as t where t.user_id = j.user_id limit 1) as person
 order by r.remind_at, r.id;
 
 -- name: supersede_reminders

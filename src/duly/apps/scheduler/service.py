@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from psycopg.errors import ForeignKeyViolation, UniqueViolation
 
+from duly.accounts import Person
 from duly.apps.scheduler import repository
 from duly.apps.scheduler.model import (
     BEGINNING,
@@ -45,6 +46,15 @@ from duly.paging import Page, build_page, checked_limit, decode_cursor
 DEFAULT_REVERSAL_SECONDS = 600.0
 
 
+def require_user_id(person: Person) -> int:
+    """Return the id of a person in "user".users, which owns their schedules; raises NotFound."""
+    if person.user_id is None:
+        raise NotFound(
+            f'{person.uid} is not linked to a user of "user".users; link them with: duly people link {person.uid} ID'
+        )
+    return person.user_id
+
+
 # Schedules ------------------------------------------------------------------------------------------------------------
 
 
@@ -76,7 +86,7 @@ async def create_schedule(
                 )
                 schedule = await fetch_schedule(connection, user_id, creation.row[0])
     except ForeignKeyViolation:
-        raise NotFound(f"there is no user with the id {user_id}; create users with: duly users create") from None
+        raise NotFound(f"there is no user with the id {user_id}; create people with: duly people create") from None
     return Created(schedule) if isinstance(creation, Created) else Existing(schedule)
 
 

@@ -9,7 +9,7 @@ Alembic keeps the order of the revisions, and which were applied. It is imported
 SQLAlchemy: what only names roles and schemas needs neither.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from duly.db.migrations.branches import APPLICATIONS, BRANCHES, list_schemas
@@ -41,9 +41,10 @@ BASE_FUNCTIONS = DIRECTORY.parent / "functions.sql"
 CREATE_SCHEMA = "create schema if not exists {schema} authorization {owner};\n"
 
 
-def prelude(names: Names, branches: Iterable[str]) -> str:
+def prelude(names: Names, branches: Sequence[str]) -> str:
     """Return the statements that every migration begins with; the schemas of these branches are created."""
-    schemas = list_schemas(branches, names)
+    shared = [schema for branch in branches for schema in BRANCHES[branch].shared_schemas]
+    schemas = [*list_schemas(branches, names), *shared]
     values = {**asdict(names), "lock": str(MIGRATION_LOCK), "schemas": to_array(schemas)}
     opening = fill(read_file("prelude.sql"), values)
     created = "".join(fill(CREATE_SCHEMA, {**values, "schema": schema}) for schema in schemas)

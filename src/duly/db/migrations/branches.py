@@ -22,6 +22,7 @@ class Branch:
     name: str
     schemas: tuple[str, ...]  # that of ingest has the name that DB_SCHEMA gives
     packages: tuple[str, ...]  # directories, in the order in which their files are applied
+    shared_schemas: tuple[str, ...] = ()  # created where they are missing; others may own them
 
     def schemas_in(self, names: Names) -> tuple[str, ...]:
         """Return its schemas by their configured names."""
@@ -33,10 +34,10 @@ class Branch:
         return [file for file in candidates if file.exists()]
 
 
-ENGINE = Branch("engine", ("duly", "user", "ledger"), ("db", "accounts", "lease", "worker", "outbox", "jobs"))
+ENGINE = Branch("engine", ("duly", "ledger"), ("db", "accounts", "lease", "worker", "outbox", "jobs"))
 APPLICATIONS = (
     Branch("posts", ("posts",), ("apps/posts",)),
-    Branch("scheduler", ("scheduler", "expense"), ("apps/scheduler",)),
+    Branch("scheduler", ("scheduler", "expense"), ("apps/scheduler",), ("user",)),
     Branch(INGEST, (Names().ingest,), ("apps/ingest",)),
 )
 BRANCHES = {branch.name: branch for branch in (ENGINE, *APPLICATIONS)}

@@ -143,7 +143,7 @@ def test_daily_key_separates_author_and_day_unambiguously(admin: Admin) -> None:
     keys = "select posts.daily_key('a', '2024-01-01Z'), posts.daily_key('a_20240101', '2024-01-02Z')"
     assert admin.execute(keys).fetchone() == ("a_20240101", "a_20240101_20240102")
     with pytest.raises(errors.CheckViolation):
-        admin.execute("insert into \"user\".users (uid) values ('_a')")
+        admin.execute("insert into duly.person (uid) values ('_a')")
     query = "select posts.daily_key('anna', '2024-01-01T23:30:00-02:00')"
     assert admin.execute(query).fetchone() == ("anna_20240102",)
 

@@ -29,7 +29,7 @@ def shape() -> Shape:
 @pytest.fixture(autouse=True)
 def author(admin: Admin) -> None:
     """Create the authors of the posts."""
-    admin.execute("insert into \"user\".users (uid) values ('anna')")
+    admin.execute("insert into duly.person (uid) values ('anna')")
 
 
 async def test_a_settle_repeated_after_its_answer_was_lost_is_one_version(

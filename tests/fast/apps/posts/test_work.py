@@ -53,7 +53,7 @@ async def release_all(posts: PostActions, dsn: str, work: PostWork) -> None:
 
 def create_due_posts(posts: PostActions, captions: Sequence[str]) -> list[UUID]:
     """A due post with each of these captions, by people who never posted before."""
-    people = [f"author{posts.count('user.users')}.{nth}" for nth in range(len(captions))]
+    people = [f"author{posts.count('duly.person')}.{nth}" for nth in range(len(captions))]
     keys = [posts.create(author, caption=caption)[0] for author, caption in zip(people, captions, strict=True)]
     posts.advance_clock(6 * HOURS + 1)
     return keys
@@ -266,8 +266,8 @@ async def test_authors_are_notified_once_in_their_language_by_telegram_if_linked
     for uid in expected_texts:
         posts.add_user(uid)
     for language, uid in (("sv", "bo"), ("zh", "chen"), ("de", "dieter")):
-        posts.admin.execute('update "user".users set language = %s where uid = %s', [language, uid])
-    posts.admin.execute("update \"user\".users set telegram_id = 42 where uid = 'bo'")
+        posts.admin.execute("update duly.person set language = %s where uid = %s", [language, uid])
+    posts.admin.execute("update duly.person set telegram_id = 42 where uid = 'bo'")
     keys = posts.create_due(*expected_texts)
     await release_all(posts, dsn, PostWork(as_analyzer(Reader()), TUNING))
     released = dict(posts.columns("author_id", "released_at"))

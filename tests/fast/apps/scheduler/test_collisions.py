@@ -92,7 +92,7 @@ async def test_crossing_the_date_line_repeats_a_day_and_its_reminder(
     await schedules.run_cycle()
     schedules.advance_clock(hours=1)
     await schedules.run_cycle()
-    schedules.admin.execute("update \"user\".users set zone = 'Pacific/Pago_Pago'")
+    schedules.admin.execute("update duly.person set zone = 'Pacific/Pago_Pago'")
     schedules.advance_clock(hours=24)
     await schedules.run_cycle()
     assert schedules.run_times() == ["2026-11-16 21:00", "2026-11-17 21:00"]
@@ -123,7 +123,7 @@ async def test_a_user_who_changes_zone_is_reminded_once_a_day(schedules: Schedul
     await schedules.run_cycle()
     schedules.advance_clock(hours=1)
     await schedules.run_cycle()
-    schedules.admin.execute("update \"user\".users set zone = 'America/New_York'")
+    schedules.admin.execute("update duly.person set zone = 'America/New_York'")
     schedules.advance_clock(hours=6)
     await schedules.run_cycle()
     assert schedules.runs("period_key", "reason") == [("2026-11-16", None)]

@@ -27,7 +27,7 @@ def create_run(schedules: ScheduleActions, period: str = "2026-11", at: str = "2
     """Insert a run of the only schedule."""
     return schedules.one(
         "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
-        " select id, %s, %s from scheduler.jobs order by id limit 1 returning id",
+        " select user_id, %s, %s from scheduler.jobs order by id limit 1 returning id",
         period,
         at,
     )
@@ -56,7 +56,9 @@ async def test_confirmation_key_used_for_another_answer_is_refused(schedules: Sc
         await schedules.answer(run, "complete", "k1", amount="1.00")
     with pytest.raises(errors.UniqueViolation) as error:
         schedules.admin.execute(
-            "insert into scheduler.confirmations (job_run_id, action, idempotency_key) values (%s, 'skip', 'k1')", [run]
+            "insert into scheduler.confirmations (job_run_id, action, confirmed_at, idempotency_key)"
+            " values (%s, 'skip', now(), 'k1')",
+            [run],
         )
     assert error.value.diag.constraint_name == "uq_confirmations__run_idem"
 
@@ -85,7 +87,7 @@ async def test_run_is_inserted_only_as_pending(status: str, schedules: ScheduleA
     with pytest.raises(psycopg.DatabaseError, match=f"cannot begin as {status}"):
         schedules.admin.execute(
             "insert into scheduler.job_runs (job_id, period_key, scheduled_at, status)"
-            " select id, 'x', now(), %s from scheduler.jobs",
+            " select user_id, 'x', now(), %s from scheduler.jobs",
             [status],
         )
 
@@ -96,7 +98,9 @@ async def test_unknown_action_is_refused(schedules: ScheduleActions) -> None:
     assert {each.value for each in Action} == {"complete", "skip", "snooze", "cancel"}
     with pytest.raises(errors.CheckViolation) as error:
         schedules.admin.execute(
-            "insert into scheduler.confirmations (job_run_id, action, idempotency_key) values (%s, 'later', 'k')", [run]
+            "insert into scheduler.confirmations (job_run_id, action, confirmed_at, idempotency_key)"
+            " values (%s, 'later', now(), 'k')",
+            [run],
         )
     assert error.value.diag.constraint_name == "ck_confirmations__action"
 
@@ -122,7 +126,7 @@ async def test_advance_minutes_out_of_range_is_refused(
 async def test_seed_of_the_contract_can_be_inserted_by_sql(schedules: ScheduleActions) -> None:
     schedules.add_user()
     schedules.admin.execute(
-        'insert into scheduler.jobs (user_id, name, rule, first_run_at) select id, %s, %s, now() from "user".users',
+        "insert into scheduler.jobs (user_id, name, rule, first_run_at) select user_id, %s, %s, now() from duly.person",
         ["YouTube 订阅", MONTHLY],
     )
     schedules.admin.execute(

@@ -173,9 +173,10 @@ async def test_deleting_a_schedule_deletes_its_runs_and_their_dependent_rows(sch
 
 async def test_user_with_schedules_cannot_be_deleted(schedules: ScheduleActions) -> None:
     await schedules.create(rule=MONTHLY)
-    with pytest.raises(psycopg.IntegrityError) as error:
-        schedules.admin.execute('delete from "user".users')
-    assert error.value.diag.constraint_name == "fk_jobs_users_user_id"
+    for table, constraint in (("duly.person", "fk_jobs_person_user_id"), ('"user".users', "fk_jobs_users_user_id")):
+        with pytest.raises(psycopg.IntegrityError) as error:
+            schedules.admin.execute(f"delete from {table}".encode())
+        assert error.value.diag.constraint_name == constraint
 
 
 async def test_runs_moved_to_their_month_partition_keep_key_and_reminders(schedules: ScheduleActions) -> None:

@@ -129,7 +129,7 @@ def note_one(schedules: ScheduleActions, nth: int) -> None:
     """Insert an expense during an export."""
     schedules.admin.execute(
         "insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref)"
-        " select id, 'meanwhile', 1, 'EUR', duly.clock(), 'meanwhile:' || %s from \"user\".users limit 1",
+        " select user_id, 'meanwhile', 1, 'EUR', duly.clock(), 'meanwhile:' || %s from duly.person limit 1",
         [nth],
     )
 

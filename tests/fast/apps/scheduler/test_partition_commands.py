@@ -28,7 +28,7 @@ def cli(schedules: ScheduleActions, tmp_path: Path) -> CommandLine:
     schedules.add_user("anna")
     schedules.admin.execute(
         "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
-        " select id, 'Rent', 'cron: 0 10 * * *', '2030-01-01Z' from \"user\".users"
+        " select user_id, 'Rent', 'cron: 0 10 * * *', '2030-01-01Z' from duly.person"
     )
     return CommandLine(schedules.admin.info.dsn, tmp_path)
 
@@ -37,7 +37,7 @@ def add_run(schedules: ScheduleActions, day: str, action: str | None = "complete
     """Insert a run, answered or not; return its id."""
     run = schedules.one(
         "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
-        " select id, %s, %s::timestamptz from scheduler.jobs returning id",
+        " select user_id, %s, %s::timestamptz from scheduler.jobs returning id",
         day,
         f"{day} 10:00Z",
     )

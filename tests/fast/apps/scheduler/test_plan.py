@@ -346,7 +346,7 @@ async def test_schedules_follow_the_users_new_zone(schedules: ScheduleActions) -
     schedules.set_clock("2026-11-16T12:00:00+00:00")
     schedule = await schedules.create(rule=DAILY)
     await schedules.plan()
-    schedules.admin.execute("""update "user".users set zone = 'Asia/Tokyo'""")
+    schedules.admin.execute("""update duly.person set zone = 'Asia/Tokyo'""")
     schedules.set_clock("2026-11-17T00:30:00+00:00")
     await schedules.plan()
     assert schedules.run_times() == ["2026-11-17 01:00"]
@@ -359,7 +359,7 @@ async def test_a_plan_computed_in_the_old_zone_is_refused(schedules: ScheduleAct
     (lease,) = await schedules.work.claim(schedules.worker, "slow", 10)
     call = schedules.work.build_call(lease, StopSignal())
     planned = LeaseOutcome(lease, await call.function(*call.arguments))
-    schedules.admin.execute("""update "user".users set zone = 'Asia/Tokyo'""")
+    schedules.admin.execute("""update duly.person set zone = 'Asia/Tokyo'""")
     async with schedules.worker.transaction():
         assert await schedules.work.settle(schedules.worker, [planned]) == frozenset()
     schedules.set_clock("2026-11-17T00:30:00+00:00")
@@ -447,14 +447,14 @@ async def test_an_invalid_schedule_is_refused_with_the_name_of_the_field(
 
 
 def test_runs_cannot_be_moved_to_another_time(admin: psycopg.Connection[tuple[object, ...]]) -> None:
-    admin.execute("""insert into "user".users (uid) values ('anna')""")
+    admin.execute("""insert into duly.person (uid) values ('anna')""")
     admin.execute(
         "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
-        """ select id, 'x', 'cron: 0 10 1 * *', duly.now() from "user".users"""
+        """ select user_id, 'x', 'cron: 0 10 1 * *', duly.now() from duly.person"""
     )
     admin.execute(
         "insert into scheduler.job_runs (job_id, period_key, scheduled_at, remind_at)"
-        " select id, 'x', duly.now(), duly.now() from scheduler.jobs"
+        " select user_id, 'x', duly.now(), duly.now() from scheduler.jobs"
     )
     for change in ("scheduled_at = scheduled_at + interval '1 min'", "period_key = 'y'", "job_id = job_id + 1"):
         with pytest.raises(psycopg.DatabaseError, match="stay as they are"):

@@ -138,7 +138,7 @@ async def test_no_reminder_is_sent_in_quiet_hours(schedules: ScheduleActions) ->
 def test_quiet_hours_end_in_the_users_time_zone(
     quiet: tuple[str, str], at: str, until: str | None, schedules: ScheduleActions
 ) -> None:
-    query = """select "user".after_quiet(%s::timestamptz, 'Europe/Stockholm', %s, %s)"""
+    query = """select duly.after_quiet(%s::timestamptz, 'Europe/Stockholm', %s, %s)"""
     found = schedules.one(query, at, *quiet)
     assert found == schedules.one("select %s::timestamptz", until or at)
 

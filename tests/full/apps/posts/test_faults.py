@@ -52,7 +52,7 @@ create trigger audit after insert or update on posts.posts for each row execute 
 """
 PUT = """
 with people as (
-    insert into "user".users (uid)
+    insert into duly.person (uid)
     select 'author' || g.nth from unnest(%(captions)s::text[]) with ordinality as g (caption, nth)
     returning uid
 )

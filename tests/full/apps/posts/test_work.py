@@ -239,13 +239,13 @@ GIVEN = {
     "before_id": ("uuid", f"'{UUID(int=7)}'"),
 }
 FILL = """
-insert into "user".users (uid) select 'author' || n from generate_series(1, {authors}) as n;
+insert into duly.person (uid) select 'author' || n from generate_series(1, {authors}) as n;
 insert into posts.posts (author_id, status, created_at, release_time, released_at, legacy)
 select 'author' || 1 + n % {authors}, case n % 2 when 0 then 'PENDING' else 'RELEASED' end,
     duly.clock() - n * interval '1 minute', duly.clock() - n * interval '1 second',
     case n % 2 when 1 then duly.clock() end, '{{}}'
 from generate_series(1, {rows}) as n;
-analyze posts.posts; analyze "user".users;
+analyze posts.posts; analyze duly.person;
 """
 
 

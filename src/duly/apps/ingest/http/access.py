@@ -5,7 +5,7 @@ from uuid import UUID
 
 from fastapi import Depends, Path, Query, Request
 
-from duly.accounts.service import find_user
+from duly.accounts.service import find_person
 from duly.apps.ingest.service import Ingest
 from duly.db.pool import Pool
 from duly.errors import (
@@ -36,12 +36,12 @@ async def bind_ingest(request: Request, pool: PoolDep) -> Ingest:
 
 async def find_telegram_id(pool: Pool, uid: str) -> int:
     """Return the Telegram id under which the days of a person are stored; raises NotFound and Forbidden."""
-    person = await find_user(pool, uid)
+    person = await find_person(pool, uid)
     if person is None:
-        raise NotFound(f"no person has the uid {uid}; create them with: duly users create {uid} --telegram-id N")
+        raise NotFound(f"no person has the uid {uid}; create them with: duly people create {uid} --telegram-id N")
     if person.telegram_id is None:
         raise Forbidden(
-            f"days are stored under a Telegram id, and {uid} has none; set it with: duly users set {uid} "
+            f"days are stored under a Telegram id, and {uid} has none; set it with: duly people set {uid} "
             "--telegram-id N"
         )
     return person.telegram_id

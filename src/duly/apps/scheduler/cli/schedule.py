@@ -21,7 +21,7 @@ from duly.apps.scheduler.wallclock import parse_zone
 from duly.cli.database_call import call_as_api, call_as_owner
 from duly.cli.options import Cursor, Json, Limit, OnlyUser, new_group
 from duly.cli.output import creation_outcome, print_fields, print_page, print_table, single_line, to_json
-from duly.cli.owners import find_owner_id, get_user
+from duly.cli.owners import find_owner_id, get_person
 from duly.cli.times import parse_time
 from duly.db.clock import get_current_time
 from duly.db.pool import Pool
@@ -78,7 +78,7 @@ def add_schedule(
     expense_fields = given_fields(amount=amount, currency=currency, category=category, merchant=merchant, note=note)
 
     async def add(pool: Pool) -> tuple[Creation[Schedule], datetime]:
-        owner = await get_user(pool, user)
+        owner = await get_person(pool, user)
         new = NewSchedule(
             name=name,
             rule=rule,
@@ -89,7 +89,8 @@ def add_schedule(
             catch_up=CatchUp(catch_up),
             expense=build_template(expense_fields, {"currency": owner.currency}),
         )
-        return await service.create_schedule(pool, owner.id, new, key), await get_current_time(pool)
+        owner_id = service.require_user_id(owner)
+        return await service.create_schedule(pool, owner_id, new, key), await get_current_time(pool)
 
     creation, now = call_as_api(add)
     print_schedule(creation.row, now, FIRINGS_AFTER_CHANGE, as_json, outcome=creation_outcome(creation))
@@ -136,7 +137,7 @@ def edit_schedule(
         expense: ExpenseTemplate | Literal["none"] | None = "none" if no_expense else None
         if expense_fields:
             before = await service.get_schedule(pool, None, schedule)
-            defaults = before.expense or {"currency": (await get_user(pool, before.uid)).currency}
+            defaults = before.expense or {"currency": (await get_person(pool, before.uid)).currency}
             expense = build_template(expense_fields, defaults)
         return await service.change_schedule(pool, None, schedule, changes, expense), await get_current_time(pool)
 
@@ -268,11 +269,11 @@ def seed_sample(as_json: Json = False) -> None:
     """
 
     async def create(pool: Pool) -> tuple[bool, Creation[Schedule]]:
-        user = await accounts.find_user(pool, SAMPLE_UID)
-        is_known = user is not None
-        if user is None:
-            user = (await accounts.create_user(pool, SAMPLE_UID)).row
-        return is_known, await seed(pool, user.id, datetime.now(UTC))
+        person = await accounts.find_person(pool, SAMPLE_UID)
+        is_known = person is not None
+        if person is None:
+            person = (await accounts.create_person(pool, SAMPLE_UID)).row
+        return is_known, await seed(pool, service.require_user_id(person), datetime.now(UTC))
 
     was_known, creation = call_as_owner(create)
     outcome, user_outcome = creation_outcome(creation), "existing" if was_known else "created"

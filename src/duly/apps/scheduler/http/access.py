@@ -4,9 +4,11 @@ from typing import Annotated, Any, TypeAlias
 
 from fastapi import Depends, Header, Path, Request, Response, status
 
-from duly.accounts.service import find_user
+from duly.accounts import Person
+from duly.accounts.service import find_person
 from duly.apps.scheduler.http.requests import MAX_ID
 from duly.apps.scheduler.model import MAX_KEY_LENGTH
+from duly.apps.scheduler.service import require_user_id
 from duly.db.pool import Pool
 from duly.errors import (
     Forbidden,
@@ -30,23 +32,34 @@ COMMON_PROBLEMS = problem_responses(
 
 @PersonAccessRule
 async def scheduler_reader(request: Request) -> int:
-    """Return the id of the person whose schedules are read."""
-    return await find_user_id(request.state.pool, require_uid(request, READ, "schedules"))
+    """Return the id of the user whose schedules are read."""
+    return require_user_id(await get_person(request.state.pool, require_uid(request, READ, "schedules")))
 
 
 @PersonAccessRule
 async def scheduler_writer(request: Request) -> int:
-    """Return the id of the person whose schedules are changed or answered; raises RateLimited."""
+    """Return the id of the user whose schedules are changed or answered; raises RateLimited."""
+    return require_user_id(await get_writing_person(request))
+
+
+@PersonAccessRule
+async def calendar_writer(request: Request) -> int:
+    """Return the id of the person whose calendar gets or loses its address; raises RateLimited."""
+    return (await get_writing_person(request)).id
+
+
+async def get_writing_person(request: Request) -> Person:
+    """Return the person whose data is changed; raises RateLimited."""
     uid = require_uid(request, WRITE, "schedules")
     request.state.rate_limiter.acquire(uid)
-    return await find_user_id(request.state.pool, uid)
+    return await get_person(request.state.pool, uid)
 
 
-async def find_user_id(pool: Pool, uid: str) -> int:
-    """Return the id under which the schedules of a person are stored; raises NotFound."""
-    if person := await find_user(pool, uid):
-        return person.id
-    raise NotFound(f"no person has the uid {uid}; create them with: duly users create {uid}")
+async def get_person(pool: Pool, uid: str) -> Person:
+    """Return the person of this uid; raises NotFound."""
+    if person := await find_person(pool, uid):
+        return person
+    raise NotFound(f"no person has the uid {uid}; create them with: duly people create {uid}")
 
 
 async def get_reversal_seconds(request: Request) -> float:
@@ -56,6 +69,7 @@ async def get_reversal_seconds(request: Request) -> float:
 
 Reader: TypeAlias = Annotated[int, Depends(scheduler_reader)]
 Writer: TypeAlias = Annotated[int, Depends(scheduler_writer)]
+CalendarWriter: TypeAlias = Annotated[int, Depends(calendar_writer)]
 ReversalSeconds: TypeAlias = Annotated[float, Depends(get_reversal_seconds)]
 ScheduleId: TypeAlias = Annotated[int, Path(ge=1, le=MAX_ID, description="The schedule's id.")]
 RunId: TypeAlias = Annotated[int, Path(ge=1, le=MAX_ID, description="The run's id.")]

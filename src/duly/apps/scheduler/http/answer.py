@@ -21,8 +21,8 @@ from zoneinfo import ZoneInfo
 from fastapi import APIRouter, Path, Request, Response, status
 from fastapi.responses import HTMLResponse
 
-from duly.accounts.model import User
-from duly.accounts.service import find_user
+from duly.accounts.model import Person
+from duly.accounts.service import find_person
 from duly.accounts.signed_links import LinkClaims, list_link_keys, verify_link
 from duly.apps.scheduler import service
 from duly.apps.scheduler.messages import DEFAULT_LANGUAGE, translate
@@ -55,7 +55,7 @@ class AnswerTarget:
     """What a link answers: its claims, the person, and the run, which is theirs."""
 
     link: LinkClaims
-    person: User
+    person: Person
     run: Run
 
 
@@ -90,7 +90,7 @@ async def answer(request: Request, token: Token, pool: PoolDep) -> Response:
     link, person, run = target.link, target.person, target.run
     try:
         given = Answer(Action(link.action), link.key, link.payload)
-        receipt = (await service.answer_run(pool, person.id, link.run_id, given)).row
+        receipt = (await service.answer_run(pool, person.schedule_owner_id, link.run_id, given)).row
     except AlreadyAnswered as error:
         first = parse_receipt(error.receipt) if error.receipt else None
         return answered_page(person, run, first, status.HTTP_409_CONFLICT)
@@ -113,21 +113,21 @@ async def find_target(request: Request, token: str, pool: Pool) -> AnswerTarget 
     async with pool.statement() as connection:
         keys = await list_link_keys(connection)
     link = verify_link(keys, token)
-    person = await find_user(pool, link.uid) if link else None
+    person = await find_person(pool, link.uid) if link else None
     if link is None or person is None:
         return error_page("unknown", status.HTTP_404_NOT_FOUND)
     request.state.rate_limiter.acquire(f"answer:{link.uid}")
     if link.is_expired(await get_current_time(pool)):
         return error_page("expired", status.HTTP_410_GONE, person.language)
     try:
-        return AnswerTarget(link, person, await service.get_run(pool, person.id, link.run_id))
+        return AnswerTarget(link, person, await service.get_run(pool, person.schedule_owner_id, link.run_id))
     except NotFound:
         return error_page("unknown", status.HTTP_404_NOT_FOUND, person.language)
 
 
-async def find_receipt(pool: Pool, person: User, run: Run, key: str) -> Receipt | None:
+async def find_receipt(pool: Pool, person: Person, run: Run, key: str) -> Receipt | None:
     """Return the receipt of an earlier answer by the same link."""
-    receipts = await service.list_receipts(pool, person.id, run.id)
+    receipts = await service.list_receipts(pool, person.schedule_owner_id, run.id)
     return next((each for each in receipts if each.idempotency_key == key), None)
 
 
@@ -136,23 +136,23 @@ def is_still_in_effect(receipt: Receipt, run: Run) -> bool:
     return receipt.action is not Action.SNOOZE or run.status.is_open
 
 
-async def find_expense_to_book(pool: Pool, person: User, run: Run, link: LinkClaims) -> Mapping[str, Any] | None:
+async def find_expense_to_book(pool: Pool, person: Person, run: Run, link: LinkClaims) -> Mapping[str, Any] | None:
     """Return the expense that the answer would book."""
     if link.action != Action.COMPLETE:
         return None
-    return (await service.get_schedule(pool, person.id, run.schedule_id)).expense
+    return (await service.get_schedule(pool, person.schedule_owner_id, run.schedule_id)).expense
 
 
 # Pages ----------------------------------------------------------------------------------------------------------------
 
 
-async def closed_page(pool: Pool, person: User, run: Run, code: int) -> Response:
+async def closed_page(pool: Pool, person: Person, run: Run, code: int) -> Response:
     """Return the page of a run that accepts no more answers, with the answer that closed it, if one did."""
-    receipts = await service.list_receipts(pool, person.id, run.id)
+    receipts = await service.list_receipts(pool, person.schedule_owner_id, run.id)
     return answered_page(person, run, find_closing_receipt(receipts), code)
 
 
-def answered_page(person: User, run: Run, first: Receipt | None, code: int) -> Response:
+def answered_page(person: Person, run: Run, first: Receipt | None, code: int) -> Response:
     """Return the page of a run that was answered before, or closed without an answer."""
     if first is None:
         return page(person, run, translate(person.language, "page.closed"), code=code)
@@ -160,17 +160,17 @@ def answered_page(person: User, run: Run, first: Receipt | None, code: int) -> R
     return page(person, run, translate(person.language, "page.already_answered"), details=details, code=code)
 
 
-def result_page(person: User, run: Run, receipt: Receipt) -> Response:
+def result_page(person: Person, run: Run, receipt: Receipt) -> Response:
     """Return the page of the answer that this link gave."""
     return page(person, run, result_text(person, receipt), details=receipt_details(person, receipt))
 
 
-def result_text(person: User, receipt: Receipt) -> str:
+def result_text(person: Person, receipt: Receipt) -> str:
     """Return what an answer did, in one sentence."""
     return translate(person.language, f"page.result.{receipt.action}")
 
 
-def receipt_details(person: User, receipt: Receipt) -> list[str]:
+def receipt_details(person: Person, receipt: Receipt) -> list[str]:
     """Return the other lines of a receipt: when, what was booked, and the next reminder."""
     lines = [time_line(person, "page.answered_at", receipt.confirmed_at)]
     if receipt.expense:
@@ -180,14 +180,14 @@ def receipt_details(person: User, receipt: Receipt) -> list[str]:
     return lines
 
 
-def time_line(person: User, key: str, instant: datetime) -> str:
+def time_line(person: Person, key: str, instant: datetime) -> str:
     """Return a text with a time in the person's zone."""
     at = instant.astimezone(ZoneInfo(person.zone)).strftime("%Y-%m-%d %H:%M")
     return translate(person.language, key, at=at, zone=person.zone)
 
 
 def page(
-    person: User, run: Run, text: str, *, details: Sequence[str] = (), button: str | None = None, code: int = 200
+    person: Person, run: Run, text: str, *, details: Sequence[str] = (), button: str | None = None, code: int = 200
 ) -> Response:
     """Return a page about a run."""
     lines = [time_line(person, "reminder.due", run.scheduled_at)]

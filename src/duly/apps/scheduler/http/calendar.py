@@ -27,7 +27,7 @@ from duly.apps.scheduler.calendar import (
     render_calendar,
     upcoming_firings,
 )
-from duly.apps.scheduler.http.access import COMMON_PROBLEMS, Writer
+from duly.apps.scheduler.http.access import COMMON_PROBLEMS, CalendarWriter
 from duly.apps.scheduler.model import Run, Schedule
 from duly.apps.scheduler.planning import Firing
 from duly.apps.scheduler.wallclock import parse_zone, to_instant
@@ -67,9 +67,9 @@ class CalendarRevokedResponse(ResponseModel):
     status_code=status.HTTP_201_CREATED,
     responses=problem_responses(RateLimited),
 )
-async def create_address(user_id: Writer, pool: PoolDep, response: Response) -> CalendarAddressResponse:
+async def create_address(person_id: CalendarWriter, pool: PoolDep, response: Response) -> CalendarAddressResponse:
     """It replaces the old one; needs the scope `scheduler:write`."""
-    token = await create_calendar(pool, user_id)
+    token = await create_calendar(pool, person_id)
     response.headers["Cache-Control"] = "no-store"
     return CalendarAddressResponse(url=f"/ics/{token}", token=token)
 
@@ -80,9 +80,9 @@ async def create_address(user_id: Writer, pool: PoolDep, response: Response) -> 
     summary="Revoke the address of the calendar",
     responses=problem_responses(RateLimited),
 )
-async def revoke_address(user_id: Writer, pool: PoolDep) -> CalendarRevokedResponse:
+async def revoke_address(person_id: CalendarWriter, pool: PoolDep) -> CalendarRevokedResponse:
     """Repeating it has no effect; needs the scope `scheduler:write`."""
-    return CalendarRevokedResponse(revoked=await revoke_calendar(pool, user_id))
+    return CalendarRevokedResponse(revoked=await revoke_calendar(pool, person_id))
 
 
 @feeds.get(
@@ -108,9 +108,9 @@ async def get_calendar(
         raise NotFound("no calendar has this address; it may have been revoked")
     request.state.rate_limiter.acquire(f"calendar:{person.uid}")
     at = await get_current_time(pool)
-    schedules = (await service.list_schedules(pool, person.id, limit=MAX_EVENTS)).items
+    schedules = (await service.list_schedules(pool, person.schedule_owner_id, limit=MAX_EVENTS)).items
     runs = await service.list_runs(
-        pool, person.id, between=(at - MAX_PERIOD_LENGTH, at + FEED_FUTURE), limit=MAX_EVENTS
+        pool, person.schedule_owner_id, between=(at - MAX_PERIOD_LENGTH, at + FEED_FUTURE), limit=MAX_EVENTS
     )
     window = CalendarWindow(at, FEED_PAST, FEED_FUTURE, MAX_EVENTS)
     settings, sources = request.state.settings, request.state.calendar_sources

@@ -17,10 +17,11 @@ comment on table duly.orgs is 'Tenants: the owners of jobs and keys.';
 
 -- People --------------------------------------------------------------------------------------------------------------
 
-create table "user".users (
+create table duly.person (
     id bigint not null generated always as identity,
     uid text not null,
     telegram_id bigint,
+    user_id bigint,
     zone text not null default 'UTC',
     language text not null default 'en',
     currency text not null default 'EUR',
@@ -28,53 +29,56 @@ create table "user".users (
     updated_at timestamptz not null default duly.clock(),
     quiet_from time,
     quiet_until time,
-    constraint pk_users primary key (id),
-    constraint uq_users__uid unique (uid),
-    constraint uq_users__telegram_id unique (telegram_id),
-    constraint ck_users__uid check (uid ~ '^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$'),
-    constraint ck_users__zone check (char_length(zone) <= 64 and duly.is_time_zone(zone)),
-    constraint ck_users__language check (language ~ '^[a-z]{2,3}$'),
-    constraint ck_users__currency check (currency ~ '^[A-Z]{3}$'),
-    constraint ck_users__quiet check (num_nonnulls(quiet_from, quiet_until) in (0, 2) and quiet_from <> quiet_until)
+    constraint pk_person primary key (id),
+    constraint uq_person__uid unique (uid),
+    constraint uq_person__telegram_id unique (telegram_id),
+    constraint uq_person__user_id unique (user_id),
+    constraint ck_person__uid check (uid ~ '^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$'),
+    constraint ck_person__zone check (char_length(zone) <= 64 and duly.is_time_zone(zone)),
+    constraint ck_person__language check (language ~ '^[a-z]{2,3}$'),
+    constraint ck_person__currency check (currency ~ '^[A-Z]{3}$'),
+    constraint ck_person__quiet check (num_nonnulls(quiet_from, quiet_until) in (0, 2) and quiet_from <> quiet_until)
 );
-comment on table "user".users is 'People: one row for a Telegram id, an author id and a user of the scheduler.';
-comment on column "user".users.quiet_from is 'No reminders from this time of their day until quiet_until.';
+comment on table duly.person is 'People: one row for a uid, a Telegram id and a user of the scheduler.';
+comment on column duly.person.user_id is 'Their id in "user".users, which the scheduler uses.';
+comment on column duly.person.quiet_from is 'No reminders from this time of their day until quiet_until.';
 
-create table "user".calendars (
-    user_id bigint not null,
+create table duly.calendars (
+    person_id bigint not null,
     token_sha256 bytea not null,
     created_at timestamptz not null default duly.clock(),
-    constraint pk_calendars primary key (user_id),
+    constraint pk_calendars primary key (person_id),
     constraint uq_calendars__token_sha256 unique (token_sha256),
-    constraint fk_calendars_users_user_id foreign key (user_id) references "user".users (id) on delete cascade,
+    constraint fk_calendars_person_person_id foreign key (person_id) references duly.person (id) on delete cascade,
     constraint ck_calendars__token_sha256 check (octet_length(token_sha256) = 32)
 );
-comment on table "user".calendars is 'The token that opens a person''s calendar; a new one replaces the old.';
+comment on table duly.calendars is 'The token that opens a person''s calendar; a new one replaces the old.';
 
-create table "user".webhooks (
-    user_id bigint not null,
+create table duly.webhooks (
+    person_id bigint not null,
     url text not null,
     secret text not null,
     created_at timestamptz not null default duly.clock(),
     updated_at timestamptz not null default duly.clock(),
-    constraint pk_webhooks primary key (user_id),
-    constraint fk_webhooks_users_user_id foreign key (user_id) references "user".users (id) on delete cascade,
+    constraint pk_webhooks primary key (person_id),
+    constraint fk_webhooks_person_person_id foreign key (person_id) references duly.person (id) on delete cascade,
     constraint ck_webhooks__url check (url ~ '^https?://' and char_length(url) <= 2048),
     constraint ck_webhooks__secret check (secret ~ '^whsec_[A-Za-z0-9+/=]{32,100}$')
 );
-comment on table "user".webhooks is 'Where messages by webhook go, and the secret that signs them.';
+comment on table duly.webhooks is 'Where messages by webhook go, and the secret that signs them.';
 
-create table "user".apprise_addresses (
-    user_id bigint not null,
+create table duly.apprise_addresses (
+    person_id bigint not null,
     url text not null,
     service text not null generated always as (split_part(url, '://', 1)) stored,
     created_at timestamptz not null default duly.clock(),
     updated_at timestamptz not null default duly.clock(),
-    constraint pk_apprise_addresses primary key (user_id),
-    constraint fk_apprise_addresses_users_user_id foreign key (user_id) references "user".users (id) on delete cascade,
+    constraint pk_apprise_addresses primary key (person_id),
+    constraint fk_apprise_addresses_person_person_id foreign key (person_id)
+        references duly.person (id) on delete cascade,
     constraint ck_apprise_addresses__url check (url ~ '^[a-z][a-z0-9_+.-]{0,31}://.' and char_length(url) <= 2048)
 );
-comment on table "user".apprise_addresses is
+comment on table duly.apprise_addresses is
     'Where messages by apprise go. The address contains passwords: only senders may read it, others see the service.';
 
 -- Keys ----------------------------------------------------------------------------------------------------------------
@@ -86,14 +90,14 @@ create table duly.api_keys (
     secret_sha256 bytea not null,
     scopes text[] not null,
     org_id uuid,
-    user_id bigint,
+    person_id bigint,
     created_at timestamptz not null default duly.clock(),
     expires_at timestamptz,
     revoked_at timestamptz,
     constraint pk_api_keys primary key (id),
     constraint uq_api_keys__prefix unique (prefix),
     constraint fk_api_keys_orgs_org_id foreign key (org_id) references duly.orgs (id) on delete restrict,
-    constraint fk_api_keys_users_user_id foreign key (user_id) references "user".users (id) on delete restrict,
+    constraint fk_api_keys_person_person_id foreign key (person_id) references duly.person (id) on delete restrict,
     constraint ck_api_keys__name check (
         name = btrim(name) and char_length(name) between 1 and 200
         and name !~ '[\u0001-\u001f\u007f-\u009f\u2028\u2029]'
@@ -103,13 +107,13 @@ create table duly.api_keys (
     constraint ck_api_keys__scopes check (
         cardinality(scopes) between 1 and 32 and array_position(scopes, null) is null
     ),
-    constraint ck_api_keys__holder check (num_nonnulls(org_id, user_id) >= 1),
+    constraint ck_api_keys__holder check (num_nonnulls(org_id, person_id) >= 1),
     constraint ck_api_keys__expires_at check (expires_at > created_at)
 );
 comment on table duly.api_keys is
     'API keys: a key is shown once; stored are its prefix, to find it, and its hash, to check it.';
 create index idx_api_keys__org_id on duly.api_keys (org_id);
-create index idx_api_keys__user_id on duly.api_keys (user_id);
+create index idx_api_keys__person_id on duly.api_keys (person_id);
 
 -- What signs links ----------------------------------------------------------------------------------------------------
 

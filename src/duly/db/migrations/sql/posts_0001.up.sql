@@ -28,7 +28,7 @@ create table posts.posts (
     revision bigint not null default 0,
     transition_from text,
     constraint pk_posts primary key (id),
-    constraint fk_posts_users_author_id foreign key (author_id) references "user".users (uid) on delete restrict,
+    constraint fk_posts_person_author_id foreign key (author_id) references duly.person (uid) on delete restrict,
     constraint ck_posts__release_time check (legacy is not null or release_time = created_at + interval '6 hours')
 ) with (
     fillfactor = 60, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
@@ -92,7 +92,7 @@ create table posts.uploads (
     author_id text not null,
     created_at timestamptz not null default duly.clock(),
     constraint pk_uploads primary key (name),
-    constraint fk_uploads_users_author_id foreign key (author_id) references "user".users (uid) on delete restrict,
+    constraint fk_uploads_person_author_id foreign key (author_id) references duly.person (uid) on delete restrict,
     constraint ck_uploads__name check (
         name ~ '^temp/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\.jpg$'
     )

@@ -12,6 +12,20 @@ from duly.transition as t
 where t.machine = 'run'
 having count(*) > 0;
 
+-- Users ---------------------------------------------------------------------------------------------------------------
+-- Links to users that are gone are removed; where duly created "user".users, the people there are get a row each.
+
+update duly.person as p set user_id = null
+where p.user_id is not null and not exists (select from "user".users as u where u.id = p.user_id);
+do $users$
+begin
+    if scheduler.owns_users() then
+        insert into "user".users (id) select p.id from duly.person as p;
+        update duly.person set user_id = id;
+    end if;
+end
+$users$;
+
 -- Partitions ----------------------------------------------------------------------------------------------------------
 -- Two edges that meet at the beginning of this month; the months are taken off them.
 

@@ -39,7 +39,7 @@ class AppriseChannel:
         if not address:
             raise Undeliverable(
                 f"{message.recipient} has no Apprise URL; set one with: "
-                f"duly users set {message.recipient} --apprise SERVICE://..."
+                f"duly people set {message.recipient} --apprise SERVICE://..."
             )
         sandbox = self.new_sandbox()
         try:

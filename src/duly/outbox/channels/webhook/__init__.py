@@ -39,7 +39,7 @@ class WebhookChannel:
         if contact is None or not contact.webhook_url or not contact.webhook_secret:
             raise Undeliverable(
                 f"{message.recipient} has no webhook URL; set one with: "
-                f"duly users set {message.recipient} --webhook https://..."
+                f"duly people set {message.recipient} --webhook https://..."
             )
         now = datetime.now(UTC)
         body = json.dumps({"type": message.kind, "timestamp": message.created_at, "data": dict(message.payload)})

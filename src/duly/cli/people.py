@@ -1,4 +1,4 @@
-"""`duly users`: people, where messages to them go, and their Telegram accounts."""
+"""`duly people`: people, where messages to them go, and their Telegram accounts."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from duly.accounts import User, service
+from duly.accounts import Person, service
 from duly.accounts.model import WebhookAddress, new_webhook_secret, parse_quiet_hours
 from duly.accounts.telegram_link import LINK_TTL_MINUTES, create_telegram_link
 from duly.cli.accounts_output import (
@@ -25,29 +25,29 @@ from duly.errors import Conflict, InvalidArgument, Misconfigured, Unavailable
 from duly.extras import install, require
 from duly.settings import Settings, load_settings
 
-app = new_group("Users: uid, Telegram id, time zone, language and addresses.")
+app = new_group("People: uid, Telegram id, time zone, language and addresses.")
 
 NONE = "none"
 STDIN = "-"
 TelegramId = Annotated[int | None, typer.Option(min=1, max=2**63 - 1, help="Their Telegram id.")]
-Uid = Annotated[str, typer.Argument(help="Uid of the user.")]
+Uid = Annotated[str, typer.Argument(help="Uid of the person.")]
 
 
 @app.command("create")
-def create_user(
-    uid: Annotated[str, typer.Argument(help="The unique uid of the new user.")],
+def create_person(
+    uid: Annotated[str, typer.Argument(help="The unique uid of the new person.")],
     telegram_id: TelegramId = None,
     zone: Annotated[str, typer.Option(help="Their time zone.")] = "UTC",
     language: Annotated[str, typer.Option(help="Their language.")] = "en",
     currency: Annotated[str, typer.Option(help="Their currency.")] = "EUR",
     as_json: Json = False,
 ) -> None:
-    """Create a user; if the same user exists, print it and `existing`.
+    """Create a person; if the same person exists, print it and `existing`.
 
-    Example: duly users create anna --zone Europe/Stockholm --language sv --currency SEK
+    Example: duly people create anna --zone Europe/Stockholm --language sv --currency SEK
     """
     creation = call_as_owner(
-        lambda pool: service.create_user(
+        lambda pool: service.create_person(
             pool, uid, telegram_id=telegram_id, zone=zone, language=language, currency=currency
         )
     )
@@ -55,7 +55,7 @@ def create_user(
 
 
 @app.command("set")
-def change_user(
+def change_person(
     uid: Uid,
     telegram_id: TelegramId = None,
     zone: Annotated[str | None, typer.Option(help="Their time zone.")] = None,
@@ -81,9 +81,9 @@ def change_user(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Change a user; options that are not given keep their value. Ingested days stay with the Telegram id.
+    """Change a person; options that are not given keep their value. Ingested days stay with the Telegram id.
 
-    Example: duly users set anna --telegram-id 42 --quiet 22:00-07:00 --webhook https://example.com/hooks
+    Example: duly people set anna --telegram-id 42 --quiet 22:00-07:00 --webhook https://example.com/hooks
     """
     fields = {"telegram_id": telegram_id, "zone": zone, "language": language, "currency": currency}
     changes: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
@@ -95,27 +95,27 @@ def change_user(
     address = parse_webhook(webhook, webhook_secret)
     apprise_url = None if apprise is None or apprise == NONE else parse_apprise(apprise)
 
-    async def change(pool: Pool) -> User:
-        user: User | None = None
+    async def change(pool: Pool) -> Person:
+        person: Person | None = None
         if changes:
-            user = await service.change_user(pool, uid, **changes)
+            person = await service.change_person(pool, uid, **changes)
         if quiet is not None:
-            user = await service.set_quiet_hours(pool, uid, quiet_hours)
+            person = await service.set_quiet_hours(pool, uid, quiet_hours)
         if webhook is not None:
-            user = await service.set_webhook(pool, uid, address)
+            person = await service.set_webhook(pool, uid, address)
         if apprise is not None:
-            user = await service.set_apprise(pool, uid, apprise_url)
-        assert user, "there is something to change"
-        return user
+            person = await service.set_apprise(pool, uid, apprise_url)
+        assert person, "there is something to change"
+        return person
 
-    user = call_as_owner(change)
+    person = call_as_owner(change)
     new_secret = address.secret if address and webhook_secret is None else None
-    document = {**to_document(user)}
+    document = {**to_document(person)}
     if webhook is not None:
         document["webhook"] = address.url if address else None
     if apprise is not None:  # of the URL only the service may be printed
         document["apprise"] = apprise_url.partition("://")[0] if apprise_url else None
-    lines = [f"changed   {format_account(user)}"]
+    lines = [f"changed   {format_account(person)}"]
     if new_secret:
         document["webhook_secret"] = new_secret
         lines += [f"secret    {new_secret}", "          keep it now: it signs every webhook and cannot be shown again"]
@@ -123,33 +123,34 @@ def change_user(
 
 
 @app.command("list")
-def list_users(as_json: Json = False) -> None:
-    """List the users, with quiet hours and addresses, without secrets.
+def list_people(as_json: Json = False) -> None:
+    """List the people, with quiet hours and addresses, without secrets.
 
-    Example: duly users list --json
+    Example: duly people list --json
     """
 
-    async def fetch(pool: Pool) -> tuple[Sequence[User], Mapping[int, str], Mapping[int, str]]:
-        users = await service.list_users(pool)
-        ids = [user.id for user in users]
-        return users, await service.list_webhooks(pool, ids), await service.list_apprise_services(pool, ids)
+    async def fetch(pool: Pool) -> tuple[Sequence[Person], Mapping[int, str], Mapping[int, str]]:
+        people = await service.list_people(pool)
+        ids = [person.id for person in people]
+        return people, await service.list_webhooks(pool, ids), await service.list_apprise_services(pool, ids)
 
-    users, webhooks, services = call_as_owner(fetch)
+    people, webhooks, services = call_as_owner(fetch)
     if as_json:
         documents = [
-            {**to_document(user), "webhook": webhooks.get(user.id), "apprise": services.get(user.id)} for user in users
+            {**to_document(person), "webhook": webhooks.get(person.id), "apprise": services.get(person.id)}
+            for person in people
         ]
         print(to_json(documents))
         return
-    columns = ("id", "uid", "telegram_id", "zone", "language", "currency")
+    columns = ("id", "uid", "telegram_id", "user_id", "zone", "language", "currency")
     rows = [
         [
-            *(getattr(user, name) for name in columns),
-            format_quiet_hours(user),
-            webhooks.get(user.id),
-            services.get(user.id),
+            *(getattr(person, name) for name in columns),
+            format_quiet_hours(person),
+            webhooks.get(person.id),
+            services.get(person.id),
         ]
-        for user in users
+        for person in people
     ]
     print_table((*columns, "quiet", "webhook", "apprise"), rows)
 
@@ -157,26 +158,42 @@ def list_users(as_json: Json = False) -> None:
 @app.command("link")
 def link_user(
     uid: Uid,
+    user_id: Annotated[int, typer.Argument(metavar="USER_ID", help='Their id in the table "user".users.')],
+    as_json: Json = False,
+) -> None:
+    """Link a person to a row of "user".users, to whom schedules belong; needed where another system owns that table.
+
+    Example: duly people link anna 17
+    """
+    person = call_as_owner(lambda pool: service.link_user(pool, uid, user_id))
+    print_result(to_document(person), as_json, f"changed   {format_account(person)}")
+
+
+@app.command("link-telegram")
+def link_telegram(
+    uid: Uid,
     minutes: Annotated[
         float, typer.Option(min=1, max=10_080, help="Minutes until the link expires.")
     ] = LINK_TTL_MINUTES,
     as_json: Json = False,
 ) -> None:
-    """Create a link that binds a Telegram account to a user; it works once.
+    """Create a link that binds a Telegram account to a person; it works once.
 
-    Example: duly users link anna --minutes 15
+    Example: duly people link-telegram anna --minutes 15
     """
     settings = load_settings()
     if settings.telegram_token is None:
-        raise Misconfigured("TELEGRAM_BOT_TOKEN is not set: there is no bot to link users to")
+        raise Misconfigured("TELEGRAM_BOT_TOKEN is not set: there is no bot to link people to")
     require("apps")
-    user = call_as_owner(lambda pool: service.find_user(pool, uid))
-    if user is None:
-        raise service.user_not_found(uid)
-    if user.telegram_id is not None:
-        raise Conflict(f"{uid} has the Telegram id {user.telegram_id}; remove it with: duly users unlink {uid}")
+    person = call_as_owner(lambda pool: service.find_person(pool, uid))
+    if person is None:
+        raise service.person_not_found(uid)
+    if person.telegram_id is not None:
+        raise Conflict(
+            f"{uid} has the Telegram id {person.telegram_id}; remove it with: duly people unlink-telegram {uid}"
+        )
     link = create_telegram_link(
-        settings.telegram_token.get_secret_value(), user.id, call_as_owner(get_current_time), minutes
+        settings.telegram_token.get_secret_value(), person.id, call_as_owner(get_current_time), minutes
     )
     name = fetch_bot_name(settings)
     url = f"https://t.me/{name}?start={link}" if name else None
@@ -189,23 +206,23 @@ def link_user(
     )
 
 
-@app.command("unlink")
-def unlink_user(uid: Uid, as_json: Json = False) -> None:
-    """Remove the Telegram id of a user, so that it can be bound to another. Ingested days stay with the id.
+@app.command("unlink-telegram")
+def unlink_telegram(uid: Uid, as_json: Json = False) -> None:
+    """Remove the Telegram id of a person, so that it can be bound to another. Ingested days stay with the id.
 
-    Example: duly users unlink telegram:42
+    Example: duly people unlink-telegram telegram:42
     """
-    user = call_as_owner(lambda pool: service.unlink_telegram(pool, uid))
-    print_result(to_document(user), as_json, f"changed   {format_account(user)}")
+    person = call_as_owner(lambda pool: service.unlink_telegram(pool, uid))
+    print_result(to_document(person), as_json, f"changed   {format_account(person)}")
 
 
 @app.command("revoke")
-def revoke_user(uid: Uid, as_json: Json = False) -> None:
-    """Revoke every API key of a user.
+def revoke_person(uid: Uid, as_json: Json = False) -> None:
+    """Revoke every API key of a person.
 
-    Example: duly users revoke anna
+    Example: duly people revoke anna
     """
-    print_revoked(call_as_owner(lambda pool: service.revoke_user_keys(pool, uid)), as_json)
+    print_revoked(call_as_owner(lambda pool: service.revoke_person_keys(pool, uid)), as_json)
 
 
 # Helpers --------------------------------------------------------------------------------------------------------------
