@@ -112,9 +112,9 @@ order by offender
 limit %(limit)s;
 
 -- name: jobs_are_finished_by_their_lease_owner
--- A running job was ended by its last lease owner, whether done, failed, canceled or released. Expired leases are
--- swept, and the event names their owner. A forced cancel of a running job has no owner, and a transition without an
--- actor is not checked, unless the job is done.
+-- A run is ended by the owner that claimed the job, whether it is done, failed, canceled or released; for an expired
+-- lease the event of the sweep names that owner. A run that was canceled at once is not checked, nor one whose event
+-- has no actor, unless the job is done.
 select offender
 from (
     select format('job %%s is %%s, settled by %%s and in the log by %%s, last claimed by %%s', j.id, j.status,
@@ -216,8 +216,8 @@ order by offender
 limit %(limit)s;
 
 -- name: keys_match_their_request
--- The digest of an idempotency key is that of the job's type, queue and payload. It includes the requested time or
--- delay too, so only jobs without one are checked, and only until another attempt changed the time.
+-- The digest of an idempotency key is that of the job's request. The requested time or delay is part of it and is not
+-- stored, so only jobs that are still due at the time of their creation are checked.
 select offender
 from (
     select format(

@@ -12,10 +12,10 @@ RESERVED = 2  # one renews leases, one listens for notifications
 
 @dataclass(frozen=True)
 class ConnectionShares:
-    """How many connections each part of a worker may open, besides the reserved ones."""
+    """How many connections each part of a worker may open, besides the RESERVED ones."""
 
     control: int  # to claim, settle and sweep
-    loop: int  # handlers on the event loop, and progress reports of all others
+    loop: int  # handlers on the event loop, and the progress that any handler records
     threads: int  # transactions of plain functions
 
     @property

@@ -36,7 +36,7 @@ log = get_log("duly.worker")
 
 
 class OutcomeLatch:
-    """Lets exactly one of several threads set the outcome of a run: the first one."""
+    """Decides which of several threads sets the outcome of a run: the first one."""
 
     __slots__ = ("is_set", "lock")
 
@@ -53,7 +53,7 @@ class OutcomeLatch:
 
 
 class HeldRow:
-    """A claimed row and the state of its handler."""
+    """A claimed row and the state of its handler, shared by the control loop, the handlers' loop and threads."""
 
     __slots__ = (
         "began_at",
@@ -89,13 +89,13 @@ class HeldRow:
 
 
 class RunReport(NamedTuple):
-    """A message to the control side: an outcome, and whether the slot is free again."""
+    """A message to the control side. A thread that is abandoned sends two: its outcome, and later that it has ended."""
 
     row: HeldRow
     outcome: object
-    has_outcome: bool
-    frees_slot: bool
-    seconds: float
+    has_outcome: bool  # otherwise the outcome came with an earlier report
+    frees_slot: bool  # the handler has ended
+    seconds: float  # that the handler ran
 
 
 Deliver = Callable[[Sequence[RunReport]], None]
@@ -178,7 +178,7 @@ class Handlers:
         self.responded_at = time.monotonic()
 
     def start_on_loop(self, batch: Sequence[HeldRow], deliver: Deliver) -> None:
-        """Start each row of a batch; one that cannot be started has failed, and it alone."""
+        """Start each row of a batch; a row that cannot be started fails alone."""
         for row in batch:
             self.in_progress.add(row)
             try:
@@ -258,7 +258,7 @@ class Handlers:
         self.send_report(row, outcome, deliver, is_first=is_first)
 
     def start_timer(self, row: HeldRow, call: Call, deliver: Deliver) -> None:
-        """Start the time limit of a thread."""
+        """Start the time limit of a thread; on the loop, because only that has timers."""
         if not row.has_ended:
             seconds = call.timeout_seconds or 0.0
             row.timer = self.loop.call_later(seconds, self.time_thread_out, row, call, deliver)

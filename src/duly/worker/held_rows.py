@@ -1,4 +1,7 @@
-"""The rows that a worker holds of one work type, and the slots they occupy."""
+"""The rows that a worker holds of one work type, and the slots they occupy.
+
+Held is a row from its claim until its outcome is settled or released; its slot is free earlier, once its handler ends.
+"""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -15,29 +18,29 @@ log = get_log("duly.worker")
 
 
 class RowOutcome(NamedTuple):
-    """A held row, and the outcome of its handler."""
+    """A held row, and the outcome that is to be settled or released."""
 
     row: HeldRow
     outcome: object
 
 
 class Slots:
-    """Counts the slots of one work type: those that run a row, and those reserved by a claim in progress."""
+    """Counts the slots of one work type: those whose handler has not ended, and those reserved by a claim."""
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self.used = 0  # by rows that are held, or reserved by a claim
+        self.used = 0  # by rows whose handler has not ended, or reserved by a claim
         self.reserved = 0
         self.claims_in_progress = 0
 
     @property
     def free(self) -> int:
-        """Slots that neither run a row nor are reserved; negative while the extra slot for expired rows is used."""
+        """Slots that are not in use; negative while the extra slot for expired rows is used."""
         return self.total - self.used
 
     @property
     def running(self) -> int:
-        """Slots that run a row."""
+        """Slots whose handler has not ended."""
         return self.used - self.reserved
 
     def reserve(self, count: int) -> None:
@@ -58,7 +61,7 @@ class Slots:
 
 
 class HeldRows:
-    """Every row that we hold, from its claim until it is settled, released or lost; used on the control loop only."""
+    """Every row that we hold; used on the control loop only. A lost row is held until its handler has ended."""
 
     def __init__(
         self, work: Work, heartbeat: Heartbeat, handlers: Handlers, metrics: Metrics, polling: Polling
@@ -71,7 +74,7 @@ class HeldRows:
         self.slots = Slots(work.tuning.slots)
         self.outcomes: list[RowOutcome] = []  # not settled yet
         self.rows: dict[HeldRow, None] = {}  # everything we hold, in the order of claiming
-        self.by_key: dict[Any, HeldRow] = {}  # the same, each row once: its latest claim
+        self.by_key: dict[Any, HeldRow] = {}  # the same, by key
         self.claimed_rows = 0
         self.idle = asyncio.Event()  # we hold nothing, and no claim is in progress
         self.idle.set()
@@ -141,7 +144,7 @@ class HeldRows:
         self.polling.ready.set()
 
     def remove(self, row: HeldRow) -> None:
-        """Stop holding a row: it is settled, released or lost."""
+        """Stop holding a row."""
         self.rows.pop(row, None)
         if self.by_key.get(row.lease.key) is row:
             del self.by_key[row.lease.key]

@@ -4,7 +4,7 @@ Each worker has a registry of its own, so that two in one process are not added 
 outcomes, never ids, so that the number of series stays small.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -13,8 +13,15 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 import duly
+from duly.outcomes import Cancelled, Done, Failed, GiveUp, Later
 
-OUTCOMES = {"Done": "done", "Later": "later", "GiveUp": "gave_up", "Failed": "failed", "Cancelled": "cancelled"}
+OUTCOMES: Mapping[type, str] = {  # the label of each outcome; those of other work types count as done
+    Done: "done",
+    Later: "later",
+    GiveUp: "gave_up",
+    Failed: "failed",
+    Cancelled: "cancelled",
+}
 RUN_SECONDS = (0.001, 0.01, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600)
 DATABASE_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30)
 ROWS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -39,8 +46,10 @@ class Metrics:
         )
         self._wakeups = self.counter("wakeups", "Notifications that there is work.")
         self._database_errors = self.counter("database_errors", "Steps that failed and were retried.")
-        self._running = self.gauge("running", "Rows that run now.", *WORK_TYPE)
-        self._slots = self.gauge("slots", "Rows that may run at once.", *WORK_TYPE)
+        self._running = self.gauge("running", "Slots in use: rows whose handler has not ended.", *WORK_TYPE)
+        self._slots = self.gauge(
+            "slots", "Rows that may run at once; one more where expired rows are claimed.", *WORK_TYPE
+        )
         self._children = self.gauge("children", "Child processes for isolated handlers.")
         self._last_beat = self.gauge("last_beat_timestamp_seconds", "When leases were last renewed; 0 before that.")
         self._ran = self.histogram("run_seconds", "Duration of one run.", RUN_SECONDS)
@@ -75,24 +84,23 @@ class Metrics:
             _ = counter[work_type,]
         for histogram in (self._ran, self._claim_took, self._settle_took, self._batch, self._settle_batch):
             _ = histogram[work_type,]
-        for outcome in OUTCOMES:
+        for outcome in OUTCOMES.values():
             _ = self._settled[work_type, outcome]
         self._running[work_type,].set(0)
         self._slots[work_type,].set(slots)
 
-    def claimed(self, work_type: str, rows: int, seconds: float | None = None) -> None:
+    def claimed(self, work_type: str, rows: int, seconds: float) -> None:
         """Count the rows of one claim, and observe its duration."""
         self._claimed[work_type,].inc(rows)
         self._batch[work_type,].observe(rows)
-        if seconds is not None:
-            self._claim_took[work_type,].observe(seconds)
+        self._claim_took[work_type,].observe(seconds)
 
     def ran(self, work_type: str, seconds: float) -> None:
         """Observe the duration of one run, whatever its outcome."""
         self._ran[work_type,].observe(seconds)
 
     def settled(self, work_type: str, outcome: str, rows: int = 1) -> None:
-        """Count settled rows by outcome, given by its name or the name of its class."""
+        """Count settled rows by outcome, one of the labels in OUTCOMES."""
         self._settled[work_type, outcome].inc(rows)
 
     def settled_in(self, work_type: str, rows: int, seconds: float) -> None:
@@ -121,7 +129,7 @@ class Metrics:
         self._database_errors[work_type,].inc()
 
     def set_running(self, work_type: str, rows: int) -> None:
-        """Set how many rows run now."""
+        """Set how many slots are in use now."""
         self._running[work_type,].set(rows)
 
     def set_processes(self, count: int) -> None:
@@ -145,14 +153,8 @@ class ByLabels(dict[tuple[str, ...], M], Generic[M]):
         self.metric = metric
 
     def __missing__(self, labels: tuple[str, ...]) -> M:
-        names = [to_label(value) for value in labels]
-        self[labels] = series = self.metric.labels(*names) if names else self.metric
+        self[labels] = series = self.metric.labels(*labels) if labels else self.metric
         return series
-
-
-def to_label(name: str) -> str:
-    """Return the label for a name; the class of an outcome becomes the outcome's name."""
-    return OUTCOMES.get(name, name)
 
 
 class WithoutCreatedSeries(Collector):

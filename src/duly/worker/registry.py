@@ -23,8 +23,8 @@ class WorkerIdentity:
     """One worker process; several may share a `worker_id`, but not an `id`."""
 
     worker_id: str
-    work_types: Sequence[str]
-    slots: Mapping[str, int]  # by work type
+    work_types: Sequence[str]  # for jobs `ledger`, and `ledger:<queue>/<type>` for each handler
+    slots: Mapping[str, int]  # by the name of the work, such as `ledger`
     id: UUID = field(default_factory=new_id)
 
 

@@ -1,4 +1,5 @@
--- Worker processes, for people and `explain`: no decision depends on them.
+-- Worker processes, listed for people, `duly doctor` and the commands `explain`: no decision of a worker depends on
+-- them.
 
 -- name: register
 -- Adds a worker that starts, and removes those that have been gone for a week.

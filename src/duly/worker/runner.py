@@ -188,7 +188,7 @@ def quiet_pools() -> Generator[None, None, None]:
 
 
 def tune_garbage_collector() -> None:
-    """Exclude what is loaded from collections and collect less often: with many rows that saves a third of the time."""
+    """Exclude what is loaded from collections and collect less often: it took a third of a busy worker's time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)

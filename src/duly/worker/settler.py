@@ -47,7 +47,7 @@ class Settler:
                 began = time.monotonic()
                 try:
                     await self.settle_batch(to_settle)
-                except Exception as error:
+                except Exception as error:  # `bisect` raises it again if it affects every row
                     await self.settle_in_pieces(to_settle, error)
                 self.metrics.settled_in(self.work.name, len(to_settle), time.monotonic() - began)
             if to_release:
@@ -65,7 +65,7 @@ class Settler:
         for row, outcome in outcomes:
             if row not in self.held:  # abandoned meanwhile
                 continue
-            if isinstance(outcome, Settled):
+            if isinstance(outcome, Settled):  # by the handler, in its own transaction
                 self.metrics.settled(self.work.name, "done")
                 self.held.remove(row)
             elif self.is_left_to_expire(row, outcome):
@@ -75,7 +75,10 @@ class Settler:
         return to_settle, to_release
 
     def is_left_to_expire(self, row: HeldRow, outcome: object) -> bool:
-        """Did it run longer than a lease that is never renewed? Its start must count, or it would start for ever."""
+        """Return whether to leave a row unreleased: its lease ran out, and this work type renews none.
+
+        The expiry counts the start, as a release would not: else the row would start for ever.
+        """
         is_lost = row.watched_lease is not None and row.watched_lease.lost_reason is not None
         return is_lost and isinstance(outcome, Released) and not self.held.heartbeat.is_renewing
 
@@ -85,7 +88,7 @@ class Settler:
             settled = await self.work.settle(connection, [LeaseOutcome(each.lease, outcome) for each, outcome in batch])
         if settled:
             crashpoint("after_settle_commit")
-        names = (OUTCOMES.get(type(outcome).__name__, "done") for each, outcome in batch if each.lease.key in settled)
+        names = (OUTCOMES.get(type(outcome), "done") for each, outcome in batch if each.lease.key in settled)
         for outcome, rows in Counter(names).items():
             self.metrics.settled(self.work.name, outcome, rows)
         for row, _ in batch:
@@ -99,7 +102,10 @@ class Settler:
             await self.settle_refused(batch[index], error)
 
     async def settle_refused(self, refused: RowOutcome, error: Exception) -> None:
-        """Retry, give up or fail a row whose settle was refused; if its failure is refused too, its lease expires."""
+        """Settle the row again if it was locked, drop it if it was lost, else settle it as failed.
+
+        If the failure is refused too, the lease expires.
+        """
         row = refused.row
         about = {"work_type": self.work.name, "row_id": str(row.lease.key)}
         if is_lock_or_timeout_error(error):

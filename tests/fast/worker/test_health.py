@@ -167,7 +167,7 @@ def test_raising_health_check_counts_as_failing(worker: Worker, address: str) ->
 
 
 def test_metrics_endpoint_returns_the_metrics_of_the_worker(metrics: Metrics, address: str) -> None:
-    metrics.claimed("mail", 3)
+    metrics.claimed("mail", 3, 0.1)
     status, headers, body = get(address, "/metrics?name[]=x")
     assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
     assert body == metrics.render()

@@ -14,15 +14,15 @@ import duly
 from duly.apps.posts.http.metrics import METRICS, render_metrics
 from duly.apps.posts.slo import Objective
 from duly.launcher import ROOT
-from duly.outcomes import Cancelled, Done, Failed, GiveUp, Later
+from duly.outcomes import RAISABLE, Cancelled, Stopped
 from duly.worker.metrics import OUTCOMES, Metrics
 
 METRIC_CASES: dict[str, tuple[Callable[[Metrics], None], float]] = {
     'duly_claimed_total{work_type="mail"}': (lambda m: m.claimed("mail", 20, 0.004), 20),
-    'duly_batch_rows_sum{work_type="mail"}': (lambda m: m.claimed("mail", 20), 20),
+    'duly_batch_rows_sum{work_type="mail"}': (lambda m: m.claimed("mail", 20, 0.004), 20),
     'duly_claim_seconds_sum{work_type="mail"}': (lambda m: m.claimed("mail", 20, 0.25), 0.25),
     'duly_settled_total{outcome="done",work_type="mail"}': (lambda m: m.settled("mail", "done", 3), 3),
-    'duly_settled_total{outcome="gave_up",work_type="mail"}': (lambda m: m.settled("mail", "GiveUp"), 1),
+    'duly_settled_total{outcome="gave_up",work_type="mail"}': (lambda m: m.settled("mail", "gave_up"), 1),
     'duly_settled_total{outcome="bounced",work_type="mail"}': (lambda m: m.settled("mail", "bounced"), 1),
     'duly_settle_seconds_sum{work_type="mail"}': (lambda m: m.settled_in("mail", 5, 0.5), 0.5),
     'duly_settle_rows_sum{work_type="mail"}': (lambda m: m.settled_in("mail", 5, 0.5), 5),
@@ -85,13 +85,13 @@ def test_all_series_of_a_work_type_start_at_zero() -> None:
 
 
 def test_every_outcome_has_a_label() -> None:
-    assert [outcome.__name__ for outcome in (Done, Later, GiveUp, Failed, Cancelled)] == list(OUTCOMES)
+    assert set(OUTCOMES) == {*RAISABLE, Cancelled} - {Stopped}
 
 
 def test_metrics_of_two_workers_in_one_process_are_separate() -> None:
     one, other = Metrics(), Metrics()
-    one.claimed("mail", 3)
-    other.claimed("mail", 4)
+    one.claimed("mail", 3, 0.1)
+    other.claimed("mail", 4, 0.1)
     assert value_of(one, 'duly_claimed_total{work_type="mail"}') == 3
     assert value_of(other, 'duly_claimed_total{work_type="mail"}') == 4
     assert not [family.name for family in REGISTRY.collect() if family.name.startswith("duly")]
