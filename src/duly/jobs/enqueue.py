@@ -5,7 +5,6 @@ of its statement, and only the payload and the options of one call are parameter
 per type.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
@@ -20,7 +19,7 @@ from duly.bounds import MAX_PRIORITY, MIN_PRIORITY
 from duly.canonical_json import Json
 from duly.db.drivers import DriverStatement
 from duly.db.queries import load_queries
-from duly.db.rows import Connection, Row, get_row, get_rows
+from duly.db.rows import Connection, Row, get_row
 from duly.errors import InvalidArgument
 from duly.jobs.model import JobOptions, JobRequest, check_time_zone
 from duly.jobs.validation import check_integer, parse_seconds
@@ -199,49 +198,18 @@ async def insert_job(connection: Connection, request: JobRequest) -> Row:
     return await get_row(connection, SQL.insert_job, **insert_parameters(request))
 
 
-async def insert_jobs(
-    connection: Connection,
-    request: JobRequest,
-    payloads: Sequence[Mapping[str, Json]],
-    idempotency_keys: Sequence[str | None] | None = None,
-    run_ats: Sequence[datetime] | None = None,
-) -> Sequence[Row]:
-    """Insert jobs that differ from this request in payload, key and time; return rows in the order of the payloads."""
-    for run_at in run_ats or ():
-        check_time_zone(run_at)
-    return await get_rows(
-        connection,
-        SQL.insert_jobs,
-        payloads=[json.dumps(payload) for payload in payloads],  # as text: binding Jsonb objects one by one is slower
-        idempotency_keys=None if idempotency_keys is None else list(idempotency_keys),
-        run_ats=None if run_ats is None else list(run_ats),
-        priorities=[request.options.priority] * len(payloads) if request.options.priority else None,
-        **common_parameters(request),
-    )
-
-
-# Parameters -----------------------------------------------------------------------------------------------------------
-
-
 def insert_parameters(request: JobRequest) -> dict[str, object]:
     """Build the parameters of `insert_job`."""
-    return {
-        "payload": Jsonb(request.payload),
-        "idempotency_key": request.idempotency_key,
-        "run_at": request.run_at,
-        "priority": request.options.priority,
-        **common_parameters(request),
-    }
-
-
-def common_parameters(request: JobRequest) -> dict[str, object]:
-    """Build the parameters that `insert_job` and `insert_jobs` share."""
     options = request.options
     return {
         "org": request.org,
         "type": request.type,
+        "payload": Jsonb(request.payload),
         "queue": request.queue,
+        "idempotency_key": request.idempotency_key,
+        "run_at": request.run_at,
         "delay_seconds": request.delay_seconds,
+        "priority": options.priority,
         "requested_by": request.requested_by,
         "actor": request.actor,
         "max_attempts": options.max_attempts,

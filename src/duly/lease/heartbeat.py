@@ -11,8 +11,8 @@ All heartbeats of a worker share one connection of their own, on a loop where no
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -22,7 +22,7 @@ from psycopg import AsyncConnection
 
 from duly.backoff import Backoff, BackoffPolicy
 from duly.db.pool import reads_committed, set_role
-from duly.errors import DulyError, LeaseLost
+from duly.errors import DulyError
 from duly.lease.operations import Lease, LeaseTable, Renewal, renew_leases
 
 LAST_BEAT_SECONDS = 1.0  # limit for a beat that is in progress when the heartbeat is stopped
@@ -86,24 +86,6 @@ class Heartbeat:
         self.beats = 0
         self.beat_done = asyncio.Condition()
         self.connection: AsyncConnection[Any] | None = None  # of the last beat
-
-    @asynccontextmanager
-    async def renewing(self, lease: Lease) -> AsyncGenerator[WatchedLease, None]:
-        """Renew a lease while the body runs; raises LeaseLost from the body when it is lost."""
-        task = asyncio.current_task()
-        assert task, "a lease can only be renewed for a task"
-        watched = self.watch(lease, on_lost=task.cancel)
-        try:
-            yield watched
-        except asyncio.CancelledError:
-            if watched.lost_reason is None or task.uncancel() > 0:
-                raise
-            raise LeaseLost(watched.lost_reason) from None
-        finally:
-            self.unwatch(watched)
-        if watched.lost_reason is not None:  # the body swallowed the cancellation
-            task.uncancel()
-            raise LeaseLost(watched.lost_reason)
 
     def watch(
         self, lease: Lease, on_lost: Callable[[], object], on_cancel: Callable[[], object] | None = None

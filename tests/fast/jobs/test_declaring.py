@@ -16,9 +16,7 @@ import duly
 from duly.app import App, AsyncEnqueuer
 from duly.backoff import Backoff, BackoffPolicy
 from duly.errors import InvalidArgument
-from duly.jobs.enqueue import insert_jobs
-from duly.jobs.model import JobRequest
-from tests.support.jobs.actions import ORG, JobActions
+from tests.support.jobs.actions import JobActions
 
 Admin = psycopg.Connection[Any]
 app = App()
@@ -172,10 +170,11 @@ def test_run_at_without_a_time_zone_is_refused(admin: Admin) -> None:
     assert admin.execute("select run_at from ledger.job").fetchall() == [(noon.replace(tzinfo=UTC),)]
 
 
-async def test_batch_with_one_run_at_without_a_time_zone_is_refused(jobs: JobActions) -> None:
+def test_batch_with_one_run_at_without_a_time_zone_is_refused(admin: Admin) -> None:
     times = [datetime(2026, 12, 1, tzinfo=UTC), datetime(2026, 12, 1)]  # noqa: DTZ001
     with pytest.raises(InvalidArgument, match="has no time zone"):
-        await insert_jobs(jobs.worker, JobRequest(ORG, "work"), [{}, {}], run_ats=times)
+        thumbnail.on(admin).enqueue_many([{"image_id": "a1"}, {"image_id": "a2"}], run_ats=times)
+    assert admin.execute("select count(*) from ledger.job").fetchone() == (0,)
 
 
 def test_run_at_together_with_delay_is_refused(admin: Admin) -> None:

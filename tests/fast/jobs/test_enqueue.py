@@ -11,9 +11,10 @@ from duly.backoff import Backoff, BackoffPolicy
 from duly.db.error_table import KEY_REUSED
 from duly.db.migrations import Names
 from duly.jobs import repository
-from duly.jobs.enqueue import insert_job, insert_jobs
+from duly.jobs.enqueue import insert_job
 from duly.jobs.model import JobOptions, JobRequest
 from tests.support.jobs.actions import ORG, OTHER_ORG, Admin, Connection, JobActions
+from tests.support.jobs.insert_jobs import insert_jobs
 
 
 def test_enqueued_job_has_the_defaults_of_the_contract(jobs: JobActions, admin: Admin) -> None:

@@ -17,10 +17,11 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.jobs import repository
-from duly.jobs.enqueue import insert_job, insert_jobs
+from duly.jobs.enqueue import insert_job
 from duly.jobs.model import Floor, JobRequest, TypeInQueue, floors_after
 from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, OTHER_ORG, Admin, Connection, JobActions
 from tests.support.jobs.fixtures import admin, jobs, other, worker
+from tests.support.jobs.insert_jobs import insert_jobs
 from tests.support.locks import wait_until_blocked
 
 __all__ = ["admin", "jobs", "other", "worker"]

@@ -11,10 +11,10 @@ import pytest
 
 from duly.bounds import MAX_SNOOZES
 from duly.jobs import repository
-from duly.jobs.enqueue import insert_jobs
 from duly.jobs.model import JobRequest
 from duly.lease.operations import Lease
 from tests.support.jobs.actions import LEASE, ORG, Admin, Connection, JobActions
+from tests.support.jobs.insert_jobs import insert_jobs
 from tests.support.locks import wait_until_blocked
 
 Settle = Callable[[Connection, Sequence[Lease]], Awaitable[frozenset[UUID]]]

@@ -1,7 +1,6 @@
 """The heartbeat renews our leases, reports lost ones at once, and stops a holder in time when it gets no answer."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
@@ -19,6 +18,7 @@ from duly.lease.heartbeat import Heartbeat
 from duly.lease.operations import Lease
 from tests.fast.lease.test_lease import lock
 from tests.support.conformance.fixtures import Connection
+from tests.support.conformance.renewing import renewing
 from tests.support.conformance.tables import Shape, insert_rows
 
 Admin = psycopg.Connection[Any]
@@ -82,7 +82,7 @@ async def test_row_leased_to_another_owner_stops_its_handler_at_the_next_heartbe
     steal = sql.SQL("update {} set {} = 'thief' where {} = %s").format(
         sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.owner), sql.Identifier(shape.table.key)
     )
-    async with heartbeat.renewing(one):
+    async with renewing(heartbeat, one):
         with pytest.raises(LeaseLost, match="leased to another owner"):
             await work_until_stopped(heartbeat, two, before=lambda: admin.execute(steal, [two.key]))
         await beats(heartbeat, 1)
@@ -91,43 +91,16 @@ async def test_row_leased_to_another_owner_stops_its_handler_at_the_next_heartbe
 
 async def work_until_stopped(heartbeat: Heartbeat, lease: Lease, before: Callable[[], object]) -> None:
     """Work for ever."""
-    async with heartbeat.renewing(lease):
+    async with renewing(heartbeat, lease):
         before()
         await asyncio.Event().wait()
-
-
-async def test_handler_that_ignores_cancellation_gets_lease_lost_at_the_end(
-    shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin
-) -> None:
-    (lease,) = await claim_rows(connection, admin, shape)
-
-    async def stubborn() -> None:
-        async with heartbeat.renewing(lease) as held:
-            held.mark_lost("taken")
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.Event().wait()
-
-    with pytest.raises(LeaseLost, match="taken"):
-        await asyncio.create_task(stubborn())
-
-
-async def test_outside_cancellation_is_not_reported_as_lease_lost(
-    shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin
-) -> None:
-    (lease,) = await claim_rows(connection, admin, shape)
-    started = asyncio.Event()
-    work = asyncio.create_task(work_until_stopped(heartbeat, lease, before=started.set))
-    await started.wait()
-    work.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await work
 
 
 async def test_row_locked_by_its_own_transaction_is_not_lost(
     shape: Shape, heartbeat: Heartbeat, connection: Connection, other: Connection, admin: Admin
 ) -> None:
     one, two = await claim_rows(connection, admin, shape, 2)
-    async with heartbeat.renewing(one) as first, heartbeat.renewing(two) as second, other.transaction():
+    async with renewing(heartbeat, one) as first, renewing(heartbeat, two) as second, other.transaction():
         await lock(other, shape, two)
         valid_until = first.valid_until
         await beats(heartbeat, 2)
@@ -139,7 +112,7 @@ async def test_heartbeat_reconnects_after_a_broken_connection(
     shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin, workers: str
 ) -> None:
     (lease,) = await claim_rows(connection, admin, shape)
-    async with heartbeat.renewing(lease):
+    async with renewing(heartbeat, lease):
         await beats(heartbeat, 1)
         cut = "select pg_terminate_backend(pid) from pg_stat_activity where usename = %s and datname = %s"
         admin.execute(cut, ["duly_worker", admin.info.dbname])

@@ -11,9 +11,9 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.jobs import JOB, limits, repository
-from duly.jobs.enqueue import insert_jobs
 from duly.jobs.model import DeadLetterFilter, JobRequest, JobStatus, TypeInQueue
 from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, Admin, JobActions
+from tests.support.jobs.insert_jobs import insert_jobs
 
 PARAMETER = re.compile(r"%\((\w+)\)[sb]")
 SETTLING = ("settle_done", "release", "mark_failed", "retry_or_dead_letter", "mark_expired")

@@ -11,10 +11,11 @@ import pytest
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.jobs import repository
-from duly.jobs.enqueue import insert_job, insert_jobs
+from duly.jobs.enqueue import insert_job
 from duly.jobs.model import JobRequest
 from duly.lease.operations import Lease, renew_leases
 from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, Connection, JobActions
+from tests.support.jobs.insert_jobs import insert_jobs
 from tests.support.plans import check_plan
 
 FINISHED = 5_000

@@ -18,11 +18,11 @@ from psycopg.types.json import Jsonb
 from duly.canonical_json import Json
 from duly.db.error_table import KEY_REUSED
 from duly.db.migrations import Names
-from duly.jobs.enqueue import insert_jobs
 from duly.jobs.model import Floor, JobRequest
 from tests.fast.jobs.test_races import at_once, drain
 from tests.support.jobs.actions import ORG, Admin, JobActions
 from tests.support.jobs.fixtures import admin, jobs, other, worker
+from tests.support.jobs.insert_jobs import insert_jobs
 
 __all__ = ["admin", "jobs", "other", "worker"]
 

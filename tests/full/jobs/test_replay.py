@@ -34,13 +34,14 @@ from duly.db.error_table import KEY_REUSED
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.jobs import limits, repository
-from duly.jobs.enqueue import insert_job, insert_jobs
+from duly.jobs.enqueue import insert_job
 from duly.jobs.model import ANY, DeadLetterFilter, JobOptions, JobRequest, JobStatus, TypeInQueue
 from duly.lease.operations import Lease, renew_leases
 from duly.testing import install_test_clock, move_clock
 from duly.verify import Violation, check
 from tests.support.jobs.actions import Admin, Connection
 from tests.support.jobs.expected import DAY, TICK_SECONDS, ExpectedJob, ExpectedJobs
+from tests.support.jobs.insert_jobs import insert_jobs
 
 PARTS = 4
 OPERATIONS = 10_000 // PARTS

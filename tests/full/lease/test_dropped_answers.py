@@ -15,6 +15,7 @@ from tests.fast.lease.test_heartbeat import beats
 from tests.fast.lease.test_lease import add_rows, claim_rows, lock
 from tests.full.lease.test_heartbeat import expired
 from tests.support.conformance.fixtures import Connection
+from tests.support.conformance.renewing import renewing
 from tests.support.conformance.tables import Shape
 from tests.support.proxy import Proxy
 
@@ -37,7 +38,7 @@ async def test_a_heartbeat_without_answers_gives_up_leases_in_time_and_resumes_a
         proxy.resume()
         add_rows(admin, shape)
         (new,) = await claim_rows(connection, shape, seconds=seconds)
-        async with heartbeat.renewing(new):
+        async with renewing(heartbeat, new):
             await beats(heartbeat, 2)
             await lock(connection, shape, new)
 

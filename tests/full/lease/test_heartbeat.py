@@ -13,6 +13,7 @@ from duly.lease.operations import claim_expired_rows
 from tests.fast.lease.test_heartbeat import Admin, beats, claim_rows, heartbeat, lease_seconds, work_until_stopped
 from tests.fast.lease.test_lease import lock
 from tests.support.conformance.fixtures import Connection
+from tests.support.conformance.renewing import renewing
 from tests.support.conformance.tables import Shape
 
 __all__ = ["heartbeat", "lease_seconds"]
@@ -36,7 +37,7 @@ async def test_a_lease_that_is_renewed_stays_valid_for_many_times_its_duration(
 ) -> None:
     (lease,) = await claim_rows(connection, admin, shape, lease_seconds=SHORT)
     began = time.monotonic()
-    async with heartbeat.renewing(lease):
+    async with renewing(heartbeat, lease):
         while time.monotonic() - began < 2 * SHORT:
             await beats(heartbeat, 3)
             assert await expired(connection, shape) == []

@@ -16,7 +16,6 @@ from psycopg.conninfo import make_conninfo
 from duly.app import App
 from duly.backoff import Backoff, BackoffPolicy
 from duly.jobs import repository
-from duly.jobs.enqueue import insert_jobs
 from duly.jobs.model import DEFAULT_ORG, JobOptions, JobRequest
 from duly.jobs.work import Context, JobWork
 from duly.lease.work import Tuning
@@ -24,6 +23,7 @@ from duly.logging import configure_logs
 from duly.outcomes import Later
 from duly.settings import load_settings
 from duly.worker.runner import run_worker
+from tests.support.jobs.insert_jobs import insert_jobs
 from tools.bench.ledger.start_log import StartLog
 from tools.bench.ledger.system import BATCH, UNTIMED, Client, System
 

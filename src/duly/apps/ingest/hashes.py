@@ -12,7 +12,6 @@ from psycopg.rows import tuple_row
 from duly.canonical_json import digest_hex
 from duly.db.queries import load_queries
 
-VERSIONS_HAVE_THEIR_HASH = "versions_have_their_hash"
 BATCH_ROWS = 500
 SQL = load_queries(__file__, "hashes.sql")
 

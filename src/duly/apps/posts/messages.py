@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-LANGUAGES = ("en", "sv", "zh")
-
 TEXTS: Mapping[str, Mapping[str, str]] = {
     "released": {
         "en": "Your post is out: everyone can see it now.",

@@ -1,11 +1,9 @@
 """Limits of what one user, or one schedule, may store; `docs/limits.md` states these values.
 
-The database enforces the first three itself (`scheduler.limits()`); a test compares.
+The database enforces the first itself, with others (`scheduler.limits()`); a test compares.
 """
 
 MAX_PENDING_RUNS = 2000  # per schedule
-MAX_SCHEDULES_PER_USER = 200  # not archived
-MAX_PAST_YEARS = 10  # between first_run_at and now
 
 REMINDER_BATCH_SIZE = 500  # due runs per transaction of a worker
 MAX_AHEAD_RUNS = 1000  # per schedule, planned ahead

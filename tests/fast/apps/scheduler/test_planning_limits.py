@@ -12,9 +12,7 @@ from duly.apps.scheduler import service
 from duly.apps.scheduler.limits import (
     MAX_AHEAD_RUNS,
     MAX_MISSED_RUNS,
-    MAX_PAST_YEARS,
     MAX_PENDING_RUNS,
-    MAX_SCHEDULES_PER_USER,
 )
 from duly.apps.scheduler.model import CatchUp, NewSchedule, RunStatus, ScheduleStatus
 from duly.apps.scheduler.planning import PlanningInput, missed_firings, plan_runs
@@ -24,6 +22,8 @@ from duly.apps.scheduler.work import ScheduleWork
 from duly.errors import InvalidArgument, LimitReached, RunClosed
 from tests.support.scheduler.actions import MONTHLY, ScheduleActions
 
+MAX_SCHEDULES_PER_USER = 200  # not archived
+MAX_PAST_YEARS = 10  # between first_run_at and now
 EVERY_MINUTE = "cron: * * * * *"
 DAILY = "cron: 0 10 * * *"
 MANY_RUNS: LiteralString = (
