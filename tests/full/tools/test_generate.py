@@ -20,7 +20,7 @@ BY_HAND = (  # file, text, new text: the diff that docs/decisions/0041 shows
 )
 RENDERED = {
     "src/duly/jobs/guards.sql",
-    "src/duly/verify/contracts/ledger.txt",
+    "src/duly/verify/catalogues/ledger.txt",
     "supabase/migrations/20261115000001_duly_0_1_0_engine.sql",
     "tests/golden/cli/jobs-enqueue.txt",
     "tests/golden/openapi.json",
