@@ -231,7 +231,7 @@ declare
     now constant timestamptz := duly.clock();
     due constant timestamptz := now + make_interval(secs => coalesce(delay_seconds, 0));
     origin constant jsonb := ledger.first_event_detail(actor, requested_by);
-    ids constant uuid[] := array(select duly.new_id() from generate_series(1, number) order by 1);
+    ids constant uuid[] := duly.new_ids(number);
     digests bytea[];
     other record;
     made bigint;
@@ -257,20 +257,34 @@ begin
             order by g.nth
         );
     end if;
-    -- In the order of the keys, so that two such calls never wait in a circle.
-    insert into ledger.job (
-        id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
-        backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
-        created_at, updated_at, event_detail, revision
-    )
-    select
-        g.id, org, enqueue_many.type, g.payload, g.key, g.digest, enqueue_many.queue, coalesce(g.priority, 0),
-        coalesce(g.run_at, due), enqueue_many.max_attempts, enqueue_many.backoff_policy,
-        enqueue_many.backoff_base_seconds, enqueue_many.backoff_cap_seconds, enqueue_many.timeout_seconds,
-        enqueue_many.retain_for, enqueue_many.requested_by, now, now, origin, 1
-    from unnest(ids, payloads, keys, digests, priorities, run_ats) as g (id, payload, key, digest, priority, run_at)
-    order by g.key
-    on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing;
+    if keys is null then
+        insert into ledger.job (
+            id, org_id, type, payload, queue, priority, run_at, max_attempts,
+            backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
+            created_at, updated_at, event_detail, revision
+        )
+        select
+            g.id, org, enqueue_many.type, g.payload, enqueue_many.queue, coalesce(g.priority, 0),
+            coalesce(g.run_at, due), enqueue_many.max_attempts, enqueue_many.backoff_policy,
+            enqueue_many.backoff_base_seconds, enqueue_many.backoff_cap_seconds, enqueue_many.timeout_seconds,
+            enqueue_many.retain_for, enqueue_many.requested_by, now, now, origin, 1
+        from unnest(ids, payloads, priorities, run_ats) as g (id, payload, priority, run_at);
+    else
+        -- In the order of the keys, so that two such calls never wait in a circle.
+        insert into ledger.job (
+            id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
+            backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
+            created_at, updated_at, event_detail, revision
+        )
+        select
+            g.id, org, enqueue_many.type, g.payload, g.key, g.digest, enqueue_many.queue, coalesce(g.priority, 0),
+            coalesce(g.run_at, due), enqueue_many.max_attempts, enqueue_many.backoff_policy,
+            enqueue_many.backoff_base_seconds, enqueue_many.backoff_cap_seconds, enqueue_many.timeout_seconds,
+            enqueue_many.retain_for, enqueue_many.requested_by, now, now, origin, 1
+        from unnest(ids, payloads, keys, digests, priorities, run_ats) as g (id, payload, key, digest, priority, run_at)
+        order by g.key
+        on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing;
+    end if;
     get diagnostics made = row_count;
     if made > 0 and least(due, (select min(u.at) from unnest(run_ats) as u (at))) <= now then
         perform ledger.wake();

@@ -1,5 +1,8 @@
 """The tables and functions of schema `duly`, on every PostgreSQL version."""
 
+import time
+import uuid
+
 import psycopg
 import pytest
 
@@ -28,6 +31,22 @@ def test_planner_inlines_the_clock_function(connection: psycopg.Connection) -> N
     plan = "\n".join(line for (line,) in connection.execute("explain select * from due where at <= duly.now()"))
     assert "Index" in plan
     assert "statement_timestamp()" in plan
+
+
+def test_ids_of_a_batch_are_ascending_version_7_and_unique(connection: psycopg.Connection) -> None:
+    began = time.time()
+    first, second = (
+        ids for _ in range(2) for (ids,) in connection.execute("select duly.new_ids(16384)") if len(ids) == 16_384
+    )
+    for ids in (first, second):
+        assert ids == sorted(ids)
+        assert {(each.version, each.variant) for each in ids} == {(7, uuid.RFC_4122)}
+        assert all(began - 1 < (each.int >> 80) / 1000 < time.time() + 1 for each in ids)
+    assert len({*first, *second}) == len(first) + len(second)
+    assert len({each.int & (2**60 - 1) for each in first}) == len(first)
+    assert connection.execute("select duly.new_ids(0)").fetchone() == ([],)
+    with pytest.raises(psycopg.errors.NumericValueOutOfRange):
+        connection.execute("select duly.new_ids(16385)")
 
 
 def write_transition(connection: psycopg.Connection) -> None:
