@@ -181,6 +181,31 @@ create or replace function duly.new_id() returns uuid
 
 comment on function duly.new_id() is 'A UUIDv7: rows created together lie together in every index that begins with it.';
 
+create or replace function duly.new_ids(many bigint) returns uuid[]
+    language sql volatile parallel safe
+    return array(
+        -- Six bytes of milliseconds; 14 bits that count, beside the version 7 and a UUID's own two; 60 bits of a hash.
+        select encode(
+            seed.milliseconds
+            || int2send((28672 + n / 4)::int2)
+            || int8send(
+                (uuid_hash_extended(seed.random, n) & 1152921504606846975) | ((n & 3) << 60) | (-9223372036854775808)
+            ),
+            'hex'
+        )::uuid
+        from (
+            select
+                gen_random_uuid() as random,
+                substr(int8send((date_part('epoch', clock_timestamp()) * 1000)::bigint), 3) as milliseconds
+            offset 0  -- read once
+        ) as seed
+        cross join generate_series(0, many - 1) as n
+        order by n
+    );
+
+comment on function duly.new_ids(bigint) is
+    'Ascending UUIDv7, at most 16384, from one random number, which is all that keeps them apart from others.';
+
 create or replace function duly.is_time_zone(zone text) returns boolean
     language plpgsql immutable parallel safe
     as $$
@@ -745,6 +770,31 @@ create or replace function duly.new_id() returns uuid
     )::uuid;
 
 comment on function duly.new_id() is 'A UUIDv7: rows created together lie together in every index that begins with it.';
+
+create or replace function duly.new_ids(many bigint) returns uuid[]
+    language sql volatile parallel safe
+    return array(
+        -- Six bytes of milliseconds; 14 bits that count, beside the version 7 and a UUID's own two; 60 bits of a hash.
+        select encode(
+            seed.milliseconds
+            || int2send((28672 + n / 4)::int2)
+            || int8send(
+                (uuid_hash_extended(seed.random, n) & 1152921504606846975) | ((n & 3) << 60) | (-9223372036854775808)
+            ),
+            'hex'
+        )::uuid
+        from (
+            select
+                gen_random_uuid() as random,
+                substr(int8send((date_part('epoch', clock_timestamp()) * 1000)::bigint), 3) as milliseconds
+            offset 0  -- read once
+        ) as seed
+        cross join generate_series(0, many - 1) as n
+        order by n
+    );
+
+comment on function duly.new_ids(bigint) is
+    'Ascending UUIDv7, at most 16384, from one random number, which is all that keeps them apart from others.';
 
 create or replace function duly.is_time_zone(zone text) returns boolean
     language plpgsql immutable parallel safe
@@ -1420,7 +1470,7 @@ declare
     now constant timestamptz := duly.clock();
     due constant timestamptz := now + make_interval(secs => coalesce(delay_seconds, 0));
     origin constant jsonb := ledger.first_event_detail(actor, requested_by);
-    ids constant uuid[] := array(select duly.new_id() from generate_series(1, number) order by 1);
+    ids constant uuid[] := duly.new_ids(number);
     digests bytea[];
     other record;
     made bigint;
@@ -1446,20 +1496,34 @@ begin
             order by g.nth
         );
     end if;
-    -- In the order of the keys, so that two such calls never wait in a circle.
-    insert into ledger.job (
-        id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
-        backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
-        created_at, updated_at, event_detail, revision
-    )
-    select
-        g.id, org, enqueue_many.type, g.payload, g.key, g.digest, enqueue_many.queue, coalesce(g.priority, 0),
-        coalesce(g.run_at, due), enqueue_many.max_attempts, enqueue_many.backoff_policy,
-        enqueue_many.backoff_base_seconds, enqueue_many.backoff_cap_seconds, enqueue_many.timeout_seconds,
-        enqueue_many.retain_for, enqueue_many.requested_by, now, now, origin, 1
-    from unnest(ids, payloads, keys, digests, priorities, run_ats) as g (id, payload, key, digest, priority, run_at)
-    order by g.key
-    on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing;
+    if keys is null then
+        insert into ledger.job (
+            id, org_id, type, payload, queue, priority, run_at, max_attempts,
+            backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
+            created_at, updated_at, event_detail, revision
+        )
+        select
+            g.id, org, enqueue_many.type, g.payload, enqueue_many.queue, coalesce(g.priority, 0),
+            coalesce(g.run_at, due), enqueue_many.max_attempts, enqueue_many.backoff_policy,
+            enqueue_many.backoff_base_seconds, enqueue_many.backoff_cap_seconds, enqueue_many.timeout_seconds,
+            enqueue_many.retain_for, enqueue_many.requested_by, now, now, origin, 1
+        from unnest(ids, payloads, priorities, run_ats) as g (id, payload, priority, run_at);
+    else
+        -- In the order of the keys, so that two such calls never wait in a circle.
+        insert into ledger.job (
+            id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts,
+            backoff_policy, backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by,
+            created_at, updated_at, event_detail, revision
+        )
+        select
+            g.id, org, enqueue_many.type, g.payload, g.key, g.digest, enqueue_many.queue, coalesce(g.priority, 0),
+            coalesce(g.run_at, due), enqueue_many.max_attempts, enqueue_many.backoff_policy,
+            enqueue_many.backoff_base_seconds, enqueue_many.backoff_cap_seconds, enqueue_many.timeout_seconds,
+            enqueue_many.retain_for, enqueue_many.requested_by, now, now, origin, 1
+        from unnest(ids, payloads, keys, digests, priorities, run_ats) as g (id, payload, key, digest, priority, run_at)
+        order by g.key
+        on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing;
+    end if;
     get diagnostics made = row_count;
     if made > 0 and least(due, (select min(u.at) from unnest(run_ats) as u (at))) <= now then
         perform ledger.wake();
@@ -2186,7 +2250,6 @@ create or replace trigger "job_guard_insert"
         and new.revision = 1
         and new.transition_from is null
         and char_length(new.queue) <= 100
-        and new.idempotency_key is null
     ) is not true)
     execute function "ledger"."job_guard"();
 
@@ -2194,10 +2257,14 @@ create or replace trigger "job_guard_update"
     before update on "ledger"."job"
     for each row when ((
         (
-            old."status" = 'queued' and new."status" = 'running' and new.transition_from = 'queued'
-            or old."status" = 'running' and new."status" = 'succeeded' and new.transition_from = 'running'
+            old."status" = 'queued' and new."status" = 'running'
+            and new.transition_from = 'queued'
+            and char_length(new.lease_owner) between 1 and 300
+            and new.lease_expires_at >= new.updated_at and date_part('epoch', new.lease_expires_at) < 7258118400
+            or old."status" = 'running' and new."status" = 'succeeded'
+            and new.transition_from = 'running'
+            and num_nonnulls(new.lease_owner, new.lease_expires_at) = 0
         )
-        and new."id" = old."id"
         and new.revision = old.revision + 1
         and new.event_detail is null
         and new.updated_at between statement_timestamp() and clock_timestamp()
@@ -2207,11 +2274,28 @@ create or replace trigger "job_guard_update"
         and new.finished_at is not distinct from case when new.status in ('succeeded', 'canceled',
             'dead_letter') then coalesce(old.finished_at, new.updated_at) end
         and new.retain_until is not distinct from new.finished_at + new.retain_for
-        and new.idempotency_key is not distinct from old.idempotency_key
+        and new.starts between 0 and new.max_attempts
+        and coalesce(char_length(new.settled_by), 0) <= 300
+        and coalesce(pg_column_size(new.result), 0) <= 1048576
+        and (new.last_error_code is null or new.last_error_code = old.last_error_code)
+        and (new.stage is null or new.stage = old.stage)
+        and (new.progress is null or new.progress = old.progress)
     ) is not true)
     execute function "ledger"."job_guard"();
 
-create or replace function "ledger"."job_timeline"() returns trigger
+create or replace trigger "job_guard_columns"
+    before update of
+        "id", "org_id", "type", "queue", "priority", "payload", "idempotency_key", "request_digest", "max_attempts",
+            "backoff_policy", "backoff_base_seconds", "backoff_cap_seconds", "timeout_seconds", "retain_for",
+            "requested_by", "created_at", "run_at", "snoozes", "cancel_requested_at", "progressed_at"
+    on "ledger"."job"
+    for each row when (
+        (old."status" = 'queued' and new."status" = 'running')
+        or (old."status" = 'running' and new."status" = 'succeeded')
+    )
+    execute function "ledger"."job_guard"();
+
+create or replace function "ledger"."job_timeline_insert"() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $timeline$
 begin
@@ -2225,10 +2309,6 @@ begin
             else event_detail end
     from (
         select *, case
-            when tg_op = 'UPDATE' and not (
-                transition_from = 'queued' and status = 'running'
-                or transition_from = 'running' and status = 'succeeded'
-            ) then null
             when (revision > 1 or type ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$') is false then 'ck_job__type'
             when (
                 revision > 1 or (char_length(queue) <= 100 and queue ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$')
@@ -2279,10 +2359,27 @@ begin
             ) is false then 'ck_job__years_2000_to_2200'
         end as broken_rule
         from new_rows
-        where transition_from is not null or tg_op = 'INSERT'
-        offset 0  -- the rules are written out once
+        offset 0  -- the rules are evaluated once
     ) as logged
     where broken_rule is null or duly.refuse_row('job', "id"::text, broken_rule);
+    return null;
+end
+$timeline$;
+
+create or replace function "ledger"."job_timeline"() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
+    as $timeline$
+begin
+    insert into ledger.job_event (id, job_id, org_id, seq, ts, prev_status, next_status, detail_json)
+    select
+        ledger.event_id("id", revision), "id", org_id, revision, duly.clock(), transition_from, "status"::text, case
+            when event_detail is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start',
+            starts) when transition_from = 'running' and status <> 'running' and num_nonnulls(stage,
+            progress) > 0 then coalesce(event_detail,
+            jsonb_build_object()) || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress))
+            else event_detail end
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
@@ -2290,7 +2387,7 @@ $timeline$;
 create or replace trigger "job_timeline_insert"
     after insert on "ledger"."job"
     referencing new table as new_rows
-    for each statement execute function "ledger"."job_timeline"();
+    for each statement execute function "ledger"."job_timeline_insert"();
 
 create or replace trigger "job_timeline_update"
     after update on "ledger"."job"
@@ -2436,6 +2533,7 @@ from unnest(
      E'{"function duly.clock",
 "function duly.now",
 "function duly.new_id",
+"function duly.new_ids",
 "function duly.is_time_zone",
 "function duly.touch",
 "function duly.refuse_change",
@@ -2501,6 +2599,8 @@ from unnest(
 "function \\"ledger\\".\\"job_guard\\"",
 "trigger \\"job_guard_insert\\" on \\"ledger\\".\\"job\\"",
 "trigger \\"job_guard_update\\" on \\"ledger\\".\\"job\\"",
+"trigger \\"job_guard_columns\\" on \\"ledger\\".\\"job\\"",
+"function \\"ledger\\".\\"job_timeline_insert\\"",
 "function \\"ledger\\".\\"job_timeline\\"",
 "trigger \\"job_timeline_insert\\" on \\"ledger\\".\\"job\\"",
 "trigger \\"job_timeline_update\\" on \\"ledger\\".\\"job\\"",
@@ -2508,6 +2608,7 @@ from unnest(
     '{"ca658f40d7c629eb967c4a69a3f0bdd9260a67ea0eb993f8dfca7782418630c4",
 "0d99c6727a0f93b61afd33ef4df4945d96f505591b277825efdae40d8ee1cf43",
 "df904782e54579b6596fa1783ecf81f784577068fa878439e01a441e7f5338af",
+"da4741ebe5780d6643c9bb259b0b22ac4222706b86491bfeedd95d61926df1e0",
 "f7455ee68859eaf6d8df1edc2caae5d0b1df40952715fa917c7dcdd30f6a565a",
 "905fa4ec7e8071b3cb4dbd52ba7479c98d996b446a65290aec43882781c4a7bc",
 "d324f82b2f339d2e4c971dfc6dc7a5abdc4d34d015a2b7145e84553f1002be3c",
@@ -2548,7 +2649,7 @@ from unnest(
 "12e68de56553849076cdb5369ac1437e32c3160f00dec6b12dd63c2bf295ca82",
 "6d0749d6c4432699cf530ed8789b84acf7cceee4c470350562d1d1ba25e49dec",
 "5a148e7c4606fa380c3ea2cf1e4aa96aafe6c3b31ce1806e5fc440d01a8ab620",
-"7350a3f4bb001876c971fa237e7f1643e2855bf1358161925282c4761a88b2a5",
+"4d96d907a83e93d54f87bec01af306a32ba240620cb3c462da29b4ee36615ea0",
 "5db004d982fbe9cdc8e8c28fd27045127890fdd060d62463df7a14948ca81a85",
 "cd9fc4c6bde66f4101775ce219b435c9751f0cc00bc4564c322b4cc8bc0afddb",
 "903b3e9bd175bb924e4a23f95414a211808b3833a69b4643e69ac699a1948569",
@@ -2571,10 +2672,12 @@ from unnest(
 "a304f6e3dfe9c4cca9a4e7668b2994a04e61167018d4ef8388fbbed7a6fa4f04",
 "8e046343b0343940f49f60df2542709cb5831585a50ba555d9471e2d3e88a475",
 "3c2bcab7225b2a4fbec7fc799ee44a4ccc2dad50a4ddbdcdab09494534071635",
-"e012778bb217b888c564efac1c3819f30aa646bad993b072e12d78d23c367fb0",
-"958d18512d8d0eeae728dbbe40269c5966614ce91b773daa0d68aef93010c2dd",
-"33d0cb0db4cde21b0a50025572946538fb16f2716e06f9c7cf5f0eae20c24fd5",
-"82331bd359c0997e4d47cdd72f8a60d59472ff1ccd1cbf5164ea2dbe21b96ef4",
+"fbd266683791be0651f210dd8a5d50015d91d904ac1f94f765714a8018f2660d",
+"3fb58c2ab0d3d7173765fa16c6026d393ff58322acba08a5771d9bdb079e7524",
+"9e207990724cb2d53e19ad060c325154383d0a92e22b75d3ab646dc83bfa356b",
+"e4cedf80fa73295df4271b24178fcccaf36b3f0032e3950c695b1a168545110b",
+"c7b0db01358c74d50cf223e2c6332ad50016cc524c921db04c6f1cf347d2feaf",
+"6662d7b9a185ffd14119658c708b92b17af04025dfb80516611d1816d73dd9db",
 "eafa8551e213a13f17ab945e416108a512f2436d083debb8c701faf5a4c64fff",
 "129ce7183e692d6c650180c9e331866f110ce55cc51befa5a75397225da04fa6"}'::text[]
 ) as applied (object, sha256)

@@ -44,7 +44,9 @@ create or replace trigger {guard}
     for each row execute function {schema}.{guard}();
 
 -- name: verifying_guard_triggers
--- Rows that are exactly as the guard would write them pass without a call; their rules are checked by the log.
+-- Rows that are exactly as the guard would write them pass without a call. Every statement parses a WHEN again, so rules
+-- of columns that such statements do not write are not in it: an update that names one of these columns is guarded, and
+-- the rules of new rows are checked when they are logged.
 create or replace trigger {guard_insert}
     before insert on {schema}.{table}
     for each row when ((
@@ -57,6 +59,15 @@ create or replace trigger {guard_update}
     for each row when ((
         {update_is_exact}
     ) is not true)
+    execute function {schema}.{guard}();
+
+create or replace trigger {guard_columns}
+    before update of
+        {guarded_columns}
+    on {schema}.{table}
+    for each row when (
+        {is_verified_edge}
+    )
     execute function {schema}.{guard}();
 
 -- name: immutable
@@ -91,7 +102,8 @@ begin
     insert into {log} ({columns})
     select
         {values}
-    from {logged};
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
@@ -99,30 +111,30 @@ $timeline$;
 create or replace trigger {timeline_insert}
     after insert on {schema}.{table}
     referencing new table as new_rows
-    for each statement execute function {schema}.{timeline}();
+    for each statement execute function {schema}.{insert_timeline}();
 
 create or replace trigger {timeline_update}
     after update on {schema}.{table}
     referencing new table as new_rows
     for each statement execute function {schema}.{timeline}();
 
--- name: logged
--- Transitions, and inserts.
-new_rows
-    where transition_from is not null or tg_op = 'INSERT'
-
--- name: verified_logged
--- A rule is checked here for rows that the guard let pass, by a plan that is kept: in a trigger's WHEN every statement
--- would parse it again.
-(
+-- name: verifying_timeline
+-- The log of new rows, which the guard may have let pass: this refuses a row that breaks a rule. Its plan is kept.
+create or replace function {schema}.{insert_timeline}() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp{settings}
+    as $timeline$
+begin
+    insert into {log} ({columns})
+    select
+        {values}
+    from (
         select *, case
-            when tg_op = 'UPDATE' and not (
-                {may_have_passed}
-            ) then null
-            {each}
+            {broken_rule}
         end as broken_rule
         from new_rows
-        where transition_from is not null or tg_op = 'INSERT'
-        offset 0  -- the rules are written out once
+        offset 0  -- the rules are evaluated once
     ) as logged
-    where broken_rule is null or duly.refuse_row({name}, {key}::text, broken_rule)
+    where broken_rule is null or duly.refuse_row({name}, {key}::text, broken_rule);
+    return null;
+end
+$timeline$;

@@ -15,6 +15,8 @@ from duly.bounds import (
 from duly.canonical_json import MAX_BYTES
 from tools.state_machines.model import Derived, StateMachine, TransitionLog, Verified
 
+MAX_OWNER_LENGTH = 300
+START_OF_TIME, END_OF_TIME = 946684800, 7258118400  # 2000 and 2200: a literal would be printed in a zone
 NAME = "'^[A-Za-z0-9][A-Za-z0-9_.:/-]*$'"  # checked at the insert only (revision 1): names never change
 TIMES = ", ".join(
     f"new.{name}_at"
@@ -91,7 +93,10 @@ JOB_MACHINE = StateMachine(
             " when 'failed' then new.lease_owner is not null and new.lease_expires_at is null"
             " else new.lease_owner is null and new.lease_expires_at is null end"
         ),
-        "ck_job__owners": "char_length(new.lease_owner) between 1 and 300 and char_length(new.settled_by) <= 300",
+        "ck_job__owners": (
+            f"char_length(new.lease_owner) between 1 and {MAX_OWNER_LENGTH}"
+            f" and char_length(new.settled_by) <= {MAX_OWNER_LENGTH}"
+        ),
         "ck_job__last_error": (
             "new.last_error_code ~ '^[A-Z][A-Z0-9_]*$'"
             " and (new.status not in ('failed', 'dead_letter') or new.last_error_code is not null)"
@@ -108,7 +113,8 @@ JOB_MACHINE = StateMachine(
             f" and pg_column_size(new.event_detail) <= {MAX_EVENT_DETAIL_BYTES}"
         ),
         "ck_job__years_2000_to_2200": (
-            f"date_part('epoch', least({TIMES})) >= 946684800 and date_part('epoch', greatest({TIMES})) < 7258118400"
+            f"date_part('epoch', least({TIMES})) >= {START_OF_TIME}"
+            f" and date_part('epoch', greatest({TIMES})) < {END_OF_TIME}"
         ),
     },
     at_other_update=(
@@ -144,9 +150,26 @@ JOB_MACHINE = StateMachine(
         "retain_until": Derived("new.finished_at + new.retain_for"),
     },
     verified=Verified(
-        edges={"queued": "running", "running": "succeeded"},
-        # A longer queue is refused by an index, a key that exists already by none of the rules.
-        insert_if=(f"char_length(new.queue) <= {MAX_NAME_LENGTH}", "new.idempotency_key is null"),
-        update_if=("new.idempotency_key is not distinct from old.idempotency_key",),
+        insert_if=(f"char_length(new.queue) <= {MAX_NAME_LENGTH}",),  # an index would refuse a much longer one first
+        edges={
+            ("queued", "running"): (
+                f"char_length(new.lease_owner) between 1 and {MAX_OWNER_LENGTH}",
+                f"new.lease_expires_at >= new.updated_at and date_part('epoch', new.lease_expires_at) < {END_OF_TIME}",
+            ),
+            ("running", "succeeded"): ("num_nonnulls(new.lease_owner, new.lease_expires_at) = 0",),
+        },
+        update_if=(
+            "new.starts between 0 and new.max_attempts",
+            f"coalesce(char_length(new.settled_by), 0) <= {MAX_OWNER_LENGTH}",
+            f"coalesce(pg_column_size(new.result), 0) <= {MAX_BYTES}",
+            "(new.last_error_code is null or new.last_error_code = old.last_error_code)",
+            "(new.stage is null or new.stage = old.stage)",
+            "(new.progress is null or new.progress = old.progress)",
+        ),
+        guarded_columns=(
+            *("id", "org_id", "type", "queue", "priority", "payload", "idempotency_key", "request_digest"),
+            *("max_attempts", "backoff_policy", "backoff_base_seconds", "backoff_cap_seconds", "timeout_seconds"),
+            *("retain_for", "requested_by", "created_at", "run_at", "snoozes", "cancel_requested_at", "progressed_at"),
+        ),
     ),
 )

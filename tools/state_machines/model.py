@@ -52,12 +52,14 @@ class Derived:
 class Verified:
     """What statements may write in full: the guard is called only for rows that it would change.
 
-    Such rows meet the rules of the machine when they are logged, before their statement ends.
+    Updates pass under conditions that imply the rules. New rows meet the rules when they are logged, before their
+    statement ends.
     """
 
-    edges: Mapping[str, str]  # by the state before it
     insert_if: tuple[str, ...]  # SQL over new: further conditions of an insert that may pass
-    update_if: tuple[str, ...]  # SQL over old and new: further conditions of an update that may pass
+    edges: Mapping[tuple[str, str], tuple[str, ...]]  # SQL over old and new: conditions of each, and of all
+    update_if: tuple[str, ...]
+    guarded_columns: tuple[str, ...]  # an update that names one of these does not pass
 
 
 @dataclass(frozen=True)

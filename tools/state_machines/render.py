@@ -17,16 +17,19 @@ WIDTH = 120  # of a line
 # A line may break before a condition and after a comma, but not in a literal or between two bounds.
 BREAK = re.compile(r"'[^']*'|between \S+ and|(?P<at> (?=(?:and|or|when|else)\b)|(?<=,) )")
 NEW = re.compile(r"\bnew\.")
+GUARDS = ("guard", "guard_insert", "guard_update", "guard_columns")
 TEMPLATES = parse_queries(Path(__file__).with_name("guards.sql").read_text())
 
 
 def render_state_machine(machine: StateMachine) -> str:
     """Render the triggers that enforce and log this state machine."""
-    triggers = "verifying_guard_triggers" if machine.verified else "guard_trigger"
     values = dict(template_values(machine))
+    names = (
+        ("guard", "verifying_guard_triggers", "verifying_timeline") if machine.verified else ("guard", "guard_trigger")
+    )
     return "\n\n".join(
         sql.SQL(literal("\n".join(template_lines(name)))).format(**values).as_string(None) + ";"
-        for name in ("guard", triggers, "timeline")
+        for name in (*names, "timeline")
     )
 
 
@@ -40,7 +43,7 @@ def template_values(machine: StateMachine) -> Iterator[tuple[str, sql.Composable
     schema, table = machine.table
     yield "schema", sql.Identifier(schema)
     yield "table", sql.Identifier(table)
-    for part in ("guard", "guard_insert", "guard_update", "timeline", "timeline_insert", "timeline_update"):
+    for part in (*GUARDS, "timeline", "timeline_insert", "timeline_update"):
         yield part, sql.Identifier(f"{table}_{part}")
     yield "name", sql.Literal(machine.name)
     yield "key", sql.Identifier(machine.key)
@@ -63,10 +66,9 @@ def template_values(machine: StateMachine) -> Iterator[tuple[str, sql.Composable
     yield "at_other_update", render_steps(machine.at_other_update, indent=8)
     derived = tuple(f"new.{column} := {each.value};" for column, each in machine.derived.items())
     yield "at_transition", render_steps((*machine.at_transition, *derived), indent=8)
+    yield "insert_timeline", sql.Identifier(f"{table}_timeline{'_insert' if machine.verified else ''}")
     if machine.verified:
-        yield "insert_is_exact", render_conditions(insert_conditions(machine, machine.verified))
-        yield "update_is_exact", render_conditions(update_conditions(machine, machine.verified))
-    yield "logged", render_logged(machine)
+        yield from verified_values(machine, machine.verified)
     yield "rules", render_rules(machine)
     yield (
         "settings",
@@ -140,6 +142,17 @@ def render_lines(name: str) -> sql.SQL:
     return sql.SQL(literal("".join("\n    " + line for line in template_lines(name)) + ";"))
 
 
+def verified_values(machine: StateMachine, verified: Verified) -> Iterator[tuple[str, sql.Composable]]:
+    """Yield what replaces the braces of the templates for rows that may pass the guard."""
+    yield "insert_is_exact", render_conditions(insert_conditions(machine, verified))
+    yield "update_is_exact", render_conditions(update_conditions(machine, verified))
+    edges = (f"({edge_condition(machine, before, after)})" for before, after in verified.edges)
+    yield "is_verified_edge", sql.SQL(literal("\n        or ".join(edges)))
+    yield "guarded_columns", wrap(", ".join(f'"{column}"' for column in verified.guarded_columns), indent=8)
+    rules = (render_rule(name, NEW.sub("", rule), 12) for name, rule in machine.rules.items())
+    yield "broken_rule", sql.SQL(literal("\n            ".join(rules)))
+
+
 def insert_conditions(machine: StateMachine, verified: Verified) -> Iterator[str]:
     """Yield what makes a new row one that the guard would not change."""
     initial = ", ".join(f"'{state}'" for state in machine.initial)
@@ -150,43 +163,32 @@ def insert_conditions(machine: StateMachine, verified: Verified) -> Iterator[str
 
 
 def update_conditions(machine: StateMachine, verified: Verified) -> Iterator[str]:
-    """Yield what makes an updated row one that the guard would not change."""
-    for before, after in verified.edges.items():
+    """Yield what makes an updated row one that the guard would neither change nor refuse."""
+    for before, after in verified.edges:
         assert machine.allows(before, after), f"{machine.name} cannot go from {before} to {after}"
-    edges = "\n            or ".join(
-        f"old.\"{machine.state}\" = '{before}' and new.\"{machine.state}\" = '{after}'"
-        f" and new.transition_from = '{before}'"
-        for before, after in verified.edges.items()
+    edges = (
+        "\n            and ".join(
+            [edge_condition(machine, before, after), f"new.transition_from = '{before}'", *conditions]
+        )
+        for (before, after), conditions in verified.edges.items()
     )
-    yield f"(\n            {edges}\n        )"
-    yield f'new."{machine.key}" = old."{machine.key}"'
+    separator = "\n            or "
+    yield f"(\n            {separator.join(edges)}\n        )"
     yield "new.revision = old.revision + 1"
     for column, each in machine.derived.items():
         yield each.check or f"new.{column} is not distinct from {each.value}"
     yield from verified.update_if
 
 
+def edge_condition(machine: StateMachine, before: str, after: str) -> str:
+    """Return what makes an update one along this edge."""
+    return f"old.\"{machine.state}\" = '{before}' and new.\"{machine.state}\" = '{after}'"
+
+
 def render_conditions(conditions: Iterable[str]) -> sql.Composable:
     """Render conditions that must all be true, each on a line of its own."""
     lines = (each if "\n" in each else wrap_text(each, 8) for each in conditions)
     return sql.SQL(literal("\n        and ".join(lines)))
-
-
-def render_logged(machine: StateMachine) -> sql.Composable:
-    """Render the rows that are logged; those that the guard may have let pass must meet the rules."""
-    if machine.verified is None:
-        return sql.SQL(literal("\n".join(template_lines("logged"))))
-    passed = "\n                or ".join(
-        f"transition_from = '{before}' and {machine.state} = '{after}'"
-        for before, after in machine.verified.edges.items()
-    )
-    rules = (render_rule(name, NEW.sub("", rule), 12) for name, rule in machine.rules.items())
-    return sql.SQL(literal("\n".join(template_lines("verified_logged")))).format(
-        may_have_passed=sql.SQL(literal(passed)),
-        each=sql.SQL(literal("\n            ".join(rules))),
-        name=sql.Literal(machine.name),
-        key=sql.Identifier(machine.key),
-    )
 
 
 def wrap(text: str, *, indent: int) -> sql.Composable:

@@ -120,7 +120,6 @@ create or replace trigger "job_guard_insert"
         and new.revision = 1
         and new.transition_from is null
         and char_length(new.queue) <= 100
-        and new.idempotency_key is null
     ) is not true)
     execute function "ledger"."job_guard"();
 
@@ -128,10 +127,14 @@ create or replace trigger "job_guard_update"
     before update on "ledger"."job"
     for each row when ((
         (
-            old."status" = 'queued' and new."status" = 'running' and new.transition_from = 'queued'
-            or old."status" = 'running' and new."status" = 'succeeded' and new.transition_from = 'running'
+            old."status" = 'queued' and new."status" = 'running'
+            and new.transition_from = 'queued'
+            and char_length(new.lease_owner) between 1 and 300
+            and new.lease_expires_at >= new.updated_at and date_part('epoch', new.lease_expires_at) < 7258118400
+            or old."status" = 'running' and new."status" = 'succeeded'
+            and new.transition_from = 'running'
+            and num_nonnulls(new.lease_owner, new.lease_expires_at) = 0
         )
-        and new."id" = old."id"
         and new.revision = old.revision + 1
         and new.event_detail is null
         and new.updated_at between statement_timestamp() and clock_timestamp()
@@ -141,11 +144,28 @@ create or replace trigger "job_guard_update"
         and new.finished_at is not distinct from case when new.status in ('succeeded', 'canceled',
             'dead_letter') then coalesce(old.finished_at, new.updated_at) end
         and new.retain_until is not distinct from new.finished_at + new.retain_for
-        and new.idempotency_key is not distinct from old.idempotency_key
+        and new.starts between 0 and new.max_attempts
+        and coalesce(char_length(new.settled_by), 0) <= 300
+        and coalesce(pg_column_size(new.result), 0) <= 1048576
+        and (new.last_error_code is null or new.last_error_code = old.last_error_code)
+        and (new.stage is null or new.stage = old.stage)
+        and (new.progress is null or new.progress = old.progress)
     ) is not true)
     execute function "ledger"."job_guard"();
 
-create or replace function "ledger"."job_timeline"() returns trigger
+create or replace trigger "job_guard_columns"
+    before update of
+        "id", "org_id", "type", "queue", "priority", "payload", "idempotency_key", "request_digest", "max_attempts",
+            "backoff_policy", "backoff_base_seconds", "backoff_cap_seconds", "timeout_seconds", "retain_for",
+            "requested_by", "created_at", "run_at", "snoozes", "cancel_requested_at", "progressed_at"
+    on "ledger"."job"
+    for each row when (
+        (old."status" = 'queued' and new."status" = 'running')
+        or (old."status" = 'running' and new."status" = 'succeeded')
+    )
+    execute function "ledger"."job_guard"();
+
+create or replace function "ledger"."job_timeline_insert"() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $timeline$
 begin
@@ -159,10 +179,6 @@ begin
             else event_detail end
     from (
         select *, case
-            when tg_op = 'UPDATE' and not (
-                transition_from = 'queued' and status = 'running'
-                or transition_from = 'running' and status = 'succeeded'
-            ) then null
             when (revision > 1 or type ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$') is false then 'ck_job__type'
             when (
                 revision > 1 or (char_length(queue) <= 100 and queue ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$')
@@ -213,10 +229,27 @@ begin
             ) is false then 'ck_job__years_2000_to_2200'
         end as broken_rule
         from new_rows
-        where transition_from is not null or tg_op = 'INSERT'
-        offset 0  -- the rules are written out once
+        offset 0  -- the rules are evaluated once
     ) as logged
     where broken_rule is null or duly.refuse_row('job', "id"::text, broken_rule);
+    return null;
+end
+$timeline$;
+
+create or replace function "ledger"."job_timeline"() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
+    as $timeline$
+begin
+    insert into ledger.job_event (id, job_id, org_id, seq, ts, prev_status, next_status, detail_json)
+    select
+        ledger.event_id("id", revision), "id", org_id, revision, duly.clock(), transition_from, "status"::text, case
+            when event_detail is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start',
+            starts) when transition_from = 'running' and status <> 'running' and num_nonnulls(stage,
+            progress) > 0 then coalesce(event_detail,
+            jsonb_build_object()) || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress))
+            else event_detail end
+    from new_rows
+    where transition_from is not null or tg_op = 'INSERT';
     return null;
 end
 $timeline$;
@@ -224,7 +257,7 @@ $timeline$;
 create or replace trigger "job_timeline_insert"
     after insert on "ledger"."job"
     referencing new table as new_rows
-    for each statement execute function "ledger"."job_timeline"();
+    for each statement execute function "ledger"."job_timeline_insert"();
 
 create or replace trigger "job_timeline_update"
     after update on "ledger"."job"

@@ -27,18 +27,27 @@ async def test_what_passes_the_guard_is_what_it_would_have_written(statement: st
     assert min(twin.passed, twin.guarded, twin.refused) > 5
 
 
+def test_update_of_any_column_that_no_claim_or_settle_writes_is_guarded(admin: Admin) -> None:
+    query = (
+        "select attname from pg_attribute where attrelid = 'ledger.job'::regclass and attnum > 0 and not attnum = any ("
+        "select unnest(tgattr::int2[]) from pg_trigger where tgname = 'job_guard_columns')"
+    )
+    passing = {column for (column,) in admin.execute(query).fetchall()}
+    assert passing == {*EXACT["queued"], *EXACT["running"]}
+
+
 async def test_enqueue_claim_and_settle_do_not_call_the_guard(jobs: JobActions, admin: Admin) -> None:
     calls = "select coalesce(pg_stat_get_xact_function_calls('ledger.job_guard()'::regprocedure), 0)"
     with admin.transaction():
         admin.execute("set local track_functions = 'pl'")
-        admin.execute("select ledger.enqueue(%s, 'work')", [ORG])
+        admin.execute("select ledger.enqueue(%s, 'work', key => 'k')", [ORG])
         admin.execute("select ledger.enqueue_many(%s, 'work', '{\"{}\",\"{}\"}')", [ORG])
         claimed = admin.execute("select id from ledger.claim('{default}', '{work}', 'me/1', 60, 3)").fetchall()
         keys = [key for (key,) in claimed]
         assert admin.execute("select ledger.done(%s, array_fill('me/1'::text, '{3}'), null)", [keys]).rowcount == 3
         assert admin.execute(calls).fetchone() == (0,)
-        admin.execute("select ledger.enqueue(%s, 'work', key => 'k')", [ORG])
-        assert admin.execute(calls).fetchone() == (1,)
+        admin.execute("update ledger.job set stage = 'more'")
+        assert admin.execute(calls).fetchone() == (3,)
     assert jobs.columns("status", "revision", "attempt")[:3] == [("succeeded", 3, 0)] * 3
     jobs.verify()
 

@@ -316,6 +316,21 @@ def start_as_running(connection: Connection, guard: Guard) -> None:
         )
 
 
+def claim_with_another_payload(connection: Connection, guard: Guard) -> None:
+    """A claim as ledger.claim writes it, which also writes what no claim does."""
+    key, _ = one_row(connection, JOB, guard.table)
+    refused(
+        connection,
+        coded("23514"),
+        f"update {guard.table} as t set status = 'running', starts = 1, lease_owner = 'worker-1/b',"
+        " lease_expires_at = given.now + interval '1 minute', event_detail = null, revision = t.revision + 1,"
+        " transition_from = 'queued', updated_at = given.now, attempt = 0, started_at = given.now, payload = '[]'"
+        " from (select clock_timestamp() as now offset 0) as given where id::text = %s",
+        key,
+    )
+
+
+EXACT_MOVE_OF_ANOTHER_ROW = Attack("a claim that also writes a payload", claim_with_another_payload)
 RUNNING_FROM_THE_START = Attack("a new row that begins as running", start_as_running)
 
 
@@ -667,6 +682,7 @@ ATTACKS: Mapping[str, Attack] = {
     # How rows may move, and what is written down of it
     "trigger job_guard_insert of ledger.job": RUNNING_FROM_THE_START,
     "trigger job_guard_update of ledger.job": illegal_move(JOB),
+    "trigger job_guard_columns of ledger.job": EXACT_MOVE_OF_ANOTHER_ROW,
     "trigger job_timeline_insert of ledger.job": unlogged_insert(JOB),
     "trigger job_timeline_update of ledger.job": unlogged_move(JOB),
     "trigger outbox_guard of duly.outbox": illegal_move(MESSAGE),

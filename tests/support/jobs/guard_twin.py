@@ -19,7 +19,8 @@ Columns = Mapping[str, str]  # SQL by column; an update names the row `t`, the t
 ENQUEUED: Columns = {
     "id": ID, "org_id": ORG, "type": "'work'", "queue": "'default'", "priority": "0", "payload": "'{}'",
     "run_at": "given.now", "max_attempts": "5", "retain_for": "interval '30 days'", "created_at": "given.now",
-    "updated_at": "given.now", "event_detail": """'{"actor": "anna"}'""", "revision": "1",
+    "idempotency_key": "'k'", "request_digest": "sha256('k')", "updated_at": "given.now",
+    "event_detail": """'{"actor": "anna"}'""", "revision": "1",
 }  # fmt: skip
 CLAIMED: Columns = {
     "status": "'running'", "lease_owner": "'me/1'", "starts": "t.starts + 1",
