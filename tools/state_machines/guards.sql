@@ -44,8 +44,8 @@ create or replace trigger {guard}
     for each row execute function {schema}.{guard}();
 
 -- name: verifying_guard_triggers
--- Rows that are exactly as the guard would write them pass without a call. Every statement parses a WHEN again, so rules
--- of columns that such statements do not write are not in it: an update that names one of these columns is guarded, and
+-- Rows that are exactly as the guard would write them pass without a call. Every statement parses a WHEN again, so it
+-- has no rules of columns that such statements do not write: an update that names one of these columns is guarded, and
 -- the rules of new rows are checked when they are logged.
 create or replace trigger {guard_insert}
     before insert on {schema}.{table}
