@@ -7,7 +7,7 @@ settings that Alembic runs make per transaction are set, and reset, for the sess
 privileges.
 """
 
-from duly.db.migrations import BASE_FUNCTIONS, BRANCHES, DIRECTORY, Names, fill, prelude, split_statements
+from duly.db.migrations import BASE_FUNCTIONS, BRANCHES, DIRECTORY, Names, fill, prelude, split_statements, to_array
 from duly.db.migrations.objects import GRANTS, name_object, schema_values, update_statements
 
 FIRST = 20261115000001  # the first file of release 0.1.0
@@ -65,4 +65,5 @@ def compile_branch(branch: str, names: Names) -> str:
     if (data := sql / f"{revision}.data.sql").exists():
         parts += [fill(data.read_text(), values)]
     header = HEADER.format(release=RELEASE.replace("_", "."), branch=branch)
-    return header + "\n\n".join(part.strip() for part in parts) + "\n" + fill(FOOTER, values)
+    made = to_array([*BRANCHES[branch].schemas_in(names), *BRANCHES[branch].shared_schemas])
+    return header + "\n\n".join(part.strip() for part in parts) + "\n" + fill(FOOTER, {**values, "schemas": made})

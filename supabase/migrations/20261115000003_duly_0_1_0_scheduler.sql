@@ -1963,7 +1963,7 @@ begin
         from pg_catalog.pg_roles as r
         cross join pg_catalog.pg_namespace as n
         where r.rolname in ('anon', 'authenticated')
-            and n.nspname = any ('{"scheduler","expense"}'::text[])
+            and n.nspname = any ('{"scheduler","expense","user"}'::text[])
             and pg_get_userbyid(n.nspowner) = current_user  -- a backend's schema is a backend's
     loop
         execute format('revoke all on schema %I from %I', found.home, found.guest);

@@ -42,10 +42,10 @@ def test_users_set_changes_a_user(database: str) -> None:
     printed_text = run(
         database, "people", "set", "anna", "--zone", "UTC", "--language", "sv", "--currency", "SEK"
     ).stdout
-    assert "telegram_id 42  zone UTC  language sv  currency SEK" in printed_text
+    assert "telegram_id 42  user_id 1  zone UTC  language sv  currency SEK" in printed_text
     assert run(database, "people", "create", "bo").returncode == 0
     for words, message in (
-        (("bo", "--telegram-id", "42"), "belongs to another user"),
+        (("bo", "--telegram-id", "42"), "belongs to another person"),
         (("bo", "--zone", "Nowhere"), "a zone must be"),
         (("bo",), "nothing to change"),
         (("cia", "--telegram-id", "7"), "there is no person with the uid 'cia'"),
