@@ -91,9 +91,18 @@ async def change_person(
 
 
 async def find_person(pool: Pool, uid: str) -> Person | None:
-    """Return the person of this uid."""
+    """Return the person of this uid; None when there is none, or the text cannot be a uid."""
+    if not uid.isascii() or "\0" in uid:
+        return None
     async with pool.statement() as connection:
         return await repository.find_person(connection, uid)
+
+
+async def require_person(pool: Pool, uid: str) -> Person:
+    """Return the person of this uid; NotFound when there is none."""
+    if person := await find_person(pool, uid):
+        return person
+    raise person_not_found(uid)
 
 
 async def find_person_by_telegram(pool: Pool, telegram_id: int) -> Person | None:
@@ -267,7 +276,8 @@ async def get_person(connection: Connection, uid: str) -> Person:
 
 def person_not_found(uid: str) -> NotFound:
     """Return the error for an unknown uid."""
-    return NotFound(f"there is no person with the uid '{uid}'; create one with: duly people create '{uid}'")
+    name = ascii(uid[:200])
+    return NotFound(f"there is no person with the uid {name}; see: duly people list, or: duly people create {name}")
 
 
 async def set_quiet_hours(pool: Pool, uid: str, quiet_hours: QuietHours | None) -> Person:

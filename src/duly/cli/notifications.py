@@ -7,10 +7,11 @@ from uuid import UUID
 
 import typer
 
+from duly.accounts.service import require_person
 from duly.cli.database_call import call_as_api, call_as_worker
 from duly.cli.options import Cursor, Json, Limit, new_group
 from duly.cli.output import print_page, print_record
-from duly.cli.owners import find_telegram_id, get_person
+from duly.cli.owners import find_telegram_id
 from duly.db.id_prefix import IdPrefix, parse_id_prefix
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument
@@ -116,7 +117,7 @@ def call_with_message(
 
 async def find_recipient(pool: Pool, uid: str, days: bool) -> str:
     """Return the name that messages to a user have as their recipient."""
-    return str(await find_telegram_id(pool, uid)) if days else (await get_person(pool, uid)).uid
+    return str(await find_telegram_id(pool, uid)) if days else (await require_person(pool, uid)).uid
 
 
 def parse_message_id(text: str) -> IdPrefix:

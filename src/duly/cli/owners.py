@@ -1,36 +1,20 @@
 """The people that a command names by uid."""
 
-from duly.accounts import Person, service
+from duly.accounts import service
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, NotFound
 
 MAX_TELEGRAM_ID = 2**63 - 1
 
 
-async def find_person(pool: Pool, uid: str) -> Person | None:
-    """Return the person with this uid; None if there is none, or the text cannot be a uid."""
-    return await service.find_person(pool, uid) if uid.isascii() and "\0" not in uid else None
-
-
-async def get_person(pool: Pool, uid: str) -> Person:
-    """Return the person with this uid, or raise NotFound."""
-    person = await find_person(pool, uid)
-    if person is None:
-        raise NotFound(
-            f"there is no person with the uid {uid[:200]!a}; see: duly people list, or create one with: "
-            "duly people create"
-        )
-    return person
-
-
 async def find_owner_id(pool: Pool, uid: str | None) -> int | None:
     """Return the user_id of the schedules that are requested; None means the schedules of all people."""
-    return None if uid is None else (await get_person(pool, uid)).schedule_owner_id
+    return None if uid is None else (await service.require_person(pool, uid)).schedule_owner_id
 
 
 async def find_telegram_id(pool: Pool, uid_or_id: str) -> int:
     """Return the Telegram id that owns a person's days: that of a known uid, or else the number itself."""
-    person = await find_person(pool, uid_or_id)
+    person = await service.find_person(pool, uid_or_id)
     if person and person.telegram_id is None:
         raise InvalidArgument(
             f"days are kept under a Telegram id, and {uid_or_id} has none; set one with: "

@@ -185,9 +185,7 @@ def link_telegram(
     if settings.telegram_token is None:
         raise Misconfigured("TELEGRAM_BOT_TOKEN is not set: there is no bot to link people to")
     require("apps")
-    person = call_as_owner(lambda pool: service.find_person(pool, uid))
-    if person is None:
-        raise service.person_not_found(uid)
+    person = call_as_owner(lambda pool: service.require_person(pool, uid))
     if person.telegram_id is not None:
         raise Conflict(
             f"{uid} has the Telegram id {person.telegram_id}; remove it with: duly people unlink-telegram {uid}"

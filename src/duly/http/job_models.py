@@ -24,7 +24,7 @@ from duly.bounds import (
 )
 from duly.canonical_json import MAX_BYTES, MAX_DEPTH, checked_json
 from duly.errors import InvalidArgument
-from duly.http.types import Instant, PageQuery, RequestModel, ResponseModel
+from duly.http.types import Instant, NextCursor, PageQuery, RequestModel, ResponseModel
 from duly.jobs.model import JobOptions, JobRequest, JobStatus
 
 DAY = 86_400.0  # seconds
@@ -244,11 +244,11 @@ class JobPage(ResponseModel):
     """A page of jobs, the newest first."""
 
     items: list[JobSummary]
-    next: str | None = Field(description="Cursor of the next page, passed as `?next=`; null on the last page.")
+    next: NextCursor
 
 
 class JobEventPage(ResponseModel):
     """A page of events, in order."""
 
     items: list[JobEventResponse]
-    next: str | None = Field(description="Cursor of the next page, passed as `?next=`; null on the last page.")
+    next: NextCursor

@@ -236,6 +236,9 @@ def problem_responses(*errors: type[DulyError]) -> dict[int | str, dict[str, Any
 COMMON_PROBLEMS = problem_responses(  # of every route that needs a key
     Unauthorized, Forbidden, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable
 )
+PERSON_PROBLEMS = problem_responses(  # of every route about data of one person
+    Unauthorized, Forbidden, NotFound, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable
+)
 
 
 def add_problem_schema(document: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,9 @@ def to_utc(at: datetime) -> datetime:
 CursorText = Annotated[
     str, Field(max_length=512, pattern=r"^[A-Za-z0-9_-]+$", description="`next` of the previous page.")
 ]
+NextCursor = Annotated[
+    str | None, Field(description="Cursor of the next page, passed as `?next=`; null on the last page.")
+]
 Limit = Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Maximum number of items.")]
 Instant: TypeAlias = Annotated[datetime, AfterValidator(to_utc)]
 

@@ -414,7 +414,7 @@ def test_only_an_administrator_may_act_for_another_user(env: ApiEnvironment, ann
     for caller in (org, bo):
         assert "for administrators" in problem(caller.get(SESSIONS, headers=for_anna), 403, "FORBIDDEN")
     message = problem(admin.get(SESSIONS, headers={"Duly-User": "unknown-user"}), 404, "NOT_FOUND")
-    assert "duly people create unknown-user --telegram-id" in message
+    assert "duly people create 'unknown-user'" in message
 
 
 def test_user_without_a_telegram_id_gets_the_command_that_sets_it(env: ApiEnvironment) -> None:

@@ -5,27 +5,14 @@ from uuid import UUID
 
 from fastapi import Depends, Path, Query, Request
 
-from duly.accounts.service import find_person
+from duly.accounts.service import require_person
 from duly.apps.ingest.service import Ingest
 from duly.db.pool import Pool
-from duly.errors import (
-    Forbidden,
-    InvalidArgument,
-    NotFound,
-    NotMigrated,
-    TooLarge,
-    Unauthorized,
-    Unavailable,
-    Unexpected,
-)
+from duly.errors import Forbidden
 from duly.http.auth import PersonAccessRule, require_uid
 from duly.http.dependencies import PoolDep
-from duly.http.problems import problem_responses
 from duly.http.types import PageQuery
 
-COMMON_PROBLEMS = problem_responses(
-    Unauthorized, Forbidden, NotFound, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable
-)
 READ, WRITE = "ingest:read", "ingest:write"
 
 
@@ -36,9 +23,7 @@ async def bind_ingest(request: Request, pool: PoolDep) -> Ingest:
 
 async def find_telegram_id(pool: Pool, uid: str) -> int:
     """Return the Telegram id under which the days of a person are stored; raises NotFound and Forbidden."""
-    person = await find_person(pool, uid)
-    if person is None:
-        raise NotFound(f"no person has the uid {uid}; create them with: duly people create {uid} --telegram-id N")
+    person = await require_person(pool, uid)
     if person.telegram_id is None:
         raise Forbidden(
             f"days are stored under a Telegram id, and {uid} has none; set it with: duly people set {uid} "

@@ -6,13 +6,14 @@ from typing import Annotated, TypeAlias
 from fastapi import APIRouter, Path
 from pydantic import BeforeValidator
 
-from duly.apps.ingest.http.access import COMMON_PROBLEMS, IngestDep, Pages, Reader
+from duly.apps.ingest.http.access import IngestDep, Pages, Reader
 from duly.apps.ingest.http.models import DayEventPage, DayResponse, DayVersionPage, DayVersionResponse, NotificationPage
 from duly.apps.ingest.spelling import parse_date
 from duly.errors import InvalidArgument
+from duly.http.problems import PERSON_PROBLEMS
 from duly.http.request_limits import GuardedRoute
 
-days = APIRouter(prefix="/v1/ingest/days", tags=["ingest"], route_class=GuardedRoute, responses=COMMON_PROBLEMS)
+days = APIRouter(prefix="/v1/ingest/days", tags=["ingest"], route_class=GuardedRoute, responses=PERSON_PROBLEMS)
 
 
 def check_written_date(value: object) -> object:

@@ -1,15 +1,13 @@
 """Request and response models of ingest."""
 
 from datetime import date
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
 from pydantic import Field
 
 from duly.http.job_models import Payload
-from duly.http.types import Instant, RequestModel, ResponseModel
-
-Next = Annotated[str | None, Field(description="Cursor of the next page, passed as `?next=`; null on the last page.")]
+from duly.http.types import Instant, NextCursor, RequestModel, ResponseModel
 
 
 class SessionRequest(RequestModel):
@@ -68,7 +66,7 @@ class SessionPage(ResponseModel):
     """A page of sessions, the newest first."""
 
     items: list[SessionSummary]
-    next: Next
+    next: NextCursor
 
 
 class SessionTransitionResponse(ResponseModel):
@@ -86,7 +84,7 @@ class SessionTransitionPage(ResponseModel):
     """A page of events of a session, in order."""
 
     items: list[SessionTransitionResponse]
-    next: Next
+    next: NextCursor
 
 
 class DayResponse(ResponseModel):
@@ -119,7 +117,7 @@ class DayVersionPage(ResponseModel):
     """A page of versions of a day, in order."""
 
     items: list[DayVersionSummary]
-    next: Next
+    next: NextCursor
 
 
 class DayEventResponse(ResponseModel):
@@ -140,7 +138,7 @@ class DayEventPage(ResponseModel):
     """A page of changes of a day, in the order in which they happened."""
 
     items: list[DayEventResponse]
-    next: Next
+    next: NextCursor
 
 
 class NotificationResponse(ResponseModel):
@@ -160,4 +158,4 @@ class NotificationPage(ResponseModel):
     """A page of messages about a day, in the order of delivery."""
 
     items: list[NotificationResponse]
-    next: Next
+    next: NextCursor

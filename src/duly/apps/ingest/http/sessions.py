@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request, Response, status
 
-from duly.apps.ingest.http.access import COMMON_PROBLEMS, IngestDep, Pages, Reader, SessionId, Writer
+from duly.apps.ingest.http.access import IngestDep, Pages, Reader, SessionId, Writer
 from duly.apps.ingest.http.models import (
     SessionImageResponse,
     SessionPage,
@@ -20,7 +20,7 @@ from duly.errors import IllegalTransition, RateLimited
 from duly.executors.images import decode_image
 from duly.http.images import ImageDecoderDep, ObjectStoreDep
 from duly.http.multipart import OVERHEAD_BYTES, extract_file
-from duly.http.problems import problem_responses
+from duly.http.problems import PERSON_PROBLEMS, problem_responses
 from duly.http.request_limits import GuardedRoute, ImageRoute
 from duly.storage.photo import MAX_PHOTO_BYTES, clean_screenshot
 
@@ -34,8 +34,8 @@ class FormRoute(ImageRoute):
     max_bytes = MAX_PHOTO_BYTES + OVERHEAD_BYTES
 
 
-sessions = APIRouter(prefix="/v1/ingest/sessions", tags=["ingest"], route_class=GuardedRoute, responses=COMMON_PROBLEMS)
-images = APIRouter(prefix="/v1/ingest/sessions", tags=["ingest"], route_class=FormRoute, responses=COMMON_PROBLEMS)
+sessions = APIRouter(prefix="/v1/ingest/sessions", tags=["ingest"], route_class=GuardedRoute, responses=PERSON_PROBLEMS)
+images = APIRouter(prefix="/v1/ingest/sessions", tags=["ingest"], route_class=FormRoute, responses=PERSON_PROBLEMS)
 
 
 @sessions.post(

@@ -33,7 +33,7 @@ from duly.http.dependencies import PoolDep
 from duly.http.images import ImageDecoderDep, ObjectStoreDep
 from duly.http.problems import COMMON_PROBLEMS, problem_responses
 from duly.http.request_limits import GuardedRoute, ImageRoute
-from duly.http.types import Instant, PageQuery, RequestModel, ResponseModel, choose_idempotency_key
+from duly.http.types import Instant, NextCursor, PageQuery, RequestModel, ResponseModel, choose_idempotency_key
 from duly.outcomes import Existing
 from duly.storage.photo import MAX_PHOTO_BYTES, clean_photo
 
@@ -161,7 +161,7 @@ class PostPage(ResponseModel):
     """A page of posts, the newest first."""
 
     items: list[PostResponse]
-    next: str | None = Field(description="Cursor of the next page, passed as `?next=`; null on the last page.")
+    next: NextCursor
 
 
 class PostQuery(PageQuery):

@@ -21,7 +21,7 @@ from duly.apps.scheduler.wallclock import parse_zone
 from duly.cli.database_call import call_as_api, call_as_owner
 from duly.cli.options import Cursor, Json, Limit, OnlyUser, new_group
 from duly.cli.output import creation_outcome, print_fields, print_page, print_table, single_line, to_json
-from duly.cli.owners import find_owner_id, get_person
+from duly.cli.owners import find_owner_id
 from duly.cli.times import parse_time
 from duly.db.clock import get_current_time
 from duly.db.pool import Pool
@@ -78,7 +78,7 @@ def add_schedule(
     expense_fields = given_fields(amount=amount, currency=currency, category=category, merchant=merchant, note=note)
 
     async def add(pool: Pool) -> tuple[Creation[Schedule], datetime]:
-        owner = await get_person(pool, user)
+        owner = await accounts.require_person(pool, user)
         new = NewSchedule(
             name=name,
             rule=rule,
@@ -137,7 +137,7 @@ def edit_schedule(
         expense: ExpenseTemplate | Literal["none"] | None = "none" if no_expense else None
         if expense_fields:
             before = await service.get_schedule(pool, None, schedule)
-            defaults = before.expense or {"currency": (await get_person(pool, before.uid)).currency}
+            defaults = before.expense or {"currency": (await accounts.require_person(pool, before.uid)).currency}
             expense = build_template(expense_fields, defaults)
         return await service.change_schedule(pool, None, schedule, changes, expense), await get_current_time(pool)
 

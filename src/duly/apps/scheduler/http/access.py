@@ -5,35 +5,20 @@ from typing import Annotated, Any, TypeAlias
 from fastapi import Depends, Header, Path, Request, Response, status
 
 from duly.accounts import Person
-from duly.accounts.service import find_person
+from duly.accounts.service import require_person
 from duly.apps.scheduler.http.requests import MAX_ID
 from duly.apps.scheduler.model import MAX_KEY_LENGTH
 from duly.apps.scheduler.service import require_user_id
-from duly.db.pool import Pool
-from duly.errors import (
-    Forbidden,
-    InvalidArgument,
-    NotFound,
-    NotMigrated,
-    TooLarge,
-    Unauthorized,
-    Unavailable,
-    Unexpected,
-)
 from duly.http.auth import PersonAccessRule, require_uid
-from duly.http.problems import problem_responses
 from duly.outcomes import Creation, Existing
 
 READ, WRITE = "scheduler:read", "scheduler:write"
-COMMON_PROBLEMS = problem_responses(
-    Unauthorized, Forbidden, NotFound, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable
-)
 
 
 @PersonAccessRule
 async def scheduler_reader(request: Request) -> int:
     """Return the id of the user whose schedules are read."""
-    return require_user_id(await get_person(request.state.pool, require_uid(request, READ, "schedules")))
+    return require_user_id(await require_person(request.state.pool, require_uid(request, READ, "schedules")))
 
 
 @PersonAccessRule
@@ -52,14 +37,7 @@ async def get_writing_person(request: Request) -> Person:
     """Return the person whose data is changed; raises RateLimited."""
     uid = require_uid(request, WRITE, "schedules")
     request.state.rate_limiter.acquire(uid)
-    return await get_person(request.state.pool, uid)
-
-
-async def get_person(pool: Pool, uid: str) -> Person:
-    """Return the person of this uid; raises NotFound."""
-    if person := await find_person(pool, uid):
-        return person
-    raise NotFound(f"no person has the uid {uid}; create them with: duly people create {uid}")
+    return await require_person(request.state.pool, uid)
 
 
 async def get_reversal_seconds(request: Request) -> float:

@@ -27,7 +27,7 @@ from duly.apps.scheduler.calendar import (
     render_calendar,
     upcoming_firings,
 )
-from duly.apps.scheduler.http.access import COMMON_PROBLEMS, CalendarWriter
+from duly.apps.scheduler.http.access import CalendarWriter
 from duly.apps.scheduler.model import Run, Schedule
 from duly.apps.scheduler.planning import Firing
 from duly.apps.scheduler.wallclock import parse_zone, to_instant
@@ -35,7 +35,7 @@ from duly.calendar_events import CalendarEvent, CalendarWindow
 from duly.db.clock import get_current_time
 from duly.errors import InvalidArgument, NotFound, NotMigrated, RateLimited, Unavailable, Unexpected
 from duly.http.dependencies import PoolDep
-from duly.http.problems import problem_responses
+from duly.http.problems import PERSON_PROBLEMS, problem_responses
 from duly.http.request_limits import GuardedRoute
 from duly.http.types import ResponseModel
 
@@ -43,7 +43,7 @@ CALENDAR_TYPE = "text/calendar"
 CACHE_CONTROL = "private, max-age=300"
 MAX_PERIOD_LENGTH = timedelta(days=367)  # how old the run of a period with an upcoming firing can be
 
-addresses = APIRouter(prefix="/v1/calendar", tags=["scheduler"], route_class=GuardedRoute, responses=COMMON_PROBLEMS)
+addresses = APIRouter(prefix="/v1/calendar", tags=["scheduler"], route_class=GuardedRoute, responses=PERSON_PROBLEMS)
 feeds = APIRouter(prefix="/ics", tags=["scheduler"])
 
 

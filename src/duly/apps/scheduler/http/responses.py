@@ -8,7 +8,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from duly.apps.scheduler.model import Action, CatchUp, RunStatus, ScheduleStatus
 from duly.apps.scheduler.reasons import describe_reason
-from duly.http.types import Instant, ResponseModel
+from duly.http.types import Instant, NextCursor, ResponseModel
 
 
 def format_amount(amount: object) -> object:
@@ -19,7 +19,6 @@ def format_amount(amount: object) -> object:
 AmountText = Annotated[str, BeforeValidator(format_amount), Field(examples=["9.99"])]
 ScheduleId = Annotated[int, Field(validation_alias=AliasChoices("schedule_id", "job_id"))]
 Reason = Annotated[str, BeforeValidator(describe_reason)]
-Next = Annotated[str | None, Field(description="Cursor of the next page, passed as `?next=`; null on the last page.")]
 
 
 class ExpenseTemplateResponse(ResponseModel):
@@ -72,7 +71,7 @@ class SchedulePage(ResponseModel):
     """A page of schedules, the oldest first."""
 
     items: list[ScheduleSummary]
-    next: Next
+    next: NextCursor
 
 
 class RunSummary(ResponseModel):
@@ -136,7 +135,7 @@ class RunPage(ResponseModel):
     """A page of runs, the latest first."""
 
     items: list[RunSummary]
-    next: Next
+    next: NextCursor
 
 
 class MissedPeriodResponse(ResponseModel):
@@ -152,7 +151,7 @@ class MissedPeriodPage(ResponseModel):
     """A page of missed periods without a run, the earliest first."""
 
     items: list[MissedPeriodResponse]
-    next: Next
+    next: NextCursor
 
 
 class UpcomingRunResponse(ResponseModel):
@@ -189,7 +188,7 @@ class RunTransitionPage(ResponseModel):
     """A page of events of a run, in order."""
 
     items: list[RunTransitionResponse]
-    next: Next
+    next: NextCursor
 
 
 class ExpenseResponse(ResponseModel):
@@ -213,4 +212,4 @@ class ExpensePage(ResponseModel):
     """A page of expenses, in the order in which they were booked."""
 
     items: list[ExpenseResponse]
-    next: Next
+    next: NextCursor

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Query, Response, status
 
 from duly.apps.scheduler import service
 from duly.apps.scheduler.http.access import (
-    COMMON_PROBLEMS,
     IdempotencyKey,
     Reader,
     ReversalSeconds,
@@ -34,15 +33,15 @@ from duly.apps.scheduler.model import BEGINNING, END, Answer, Run, parse_receipt
 from duly.db.pool import Pool
 from duly.errors import AlreadyAnswered, KeyReused, NothingToReverse, RateLimited, ReminderNotSent, RunClosed
 from duly.http.dependencies import PoolDep
-from duly.http.problems import problem_responses
+from duly.http.problems import PERSON_PROBLEMS, problem_responses
 from duly.http.request_limits import GuardedRoute
 from duly.http.types import PageQuery, choose_idempotency_key
 
-runs = APIRouter(prefix="/v1/job-runs", tags=["scheduler"], route_class=GuardedRoute, responses=COMMON_PROBLEMS)
+runs = APIRouter(prefix="/v1/job-runs", tags=["scheduler"], route_class=GuardedRoute, responses=PERSON_PROBLEMS)
 confirmations = APIRouter(
-    prefix="/v1/confirmations", tags=["scheduler"], route_class=GuardedRoute, responses=COMMON_PROBLEMS
+    prefix="/v1/confirmations", tags=["scheduler"], route_class=GuardedRoute, responses=PERSON_PROBLEMS
 )
-expenses = APIRouter(prefix="/v1/expenses", tags=["scheduler"], route_class=GuardedRoute, responses=COMMON_PROBLEMS)
+expenses = APIRouter(prefix="/v1/expenses", tags=["scheduler"], route_class=GuardedRoute, responses=PERSON_PROBLEMS)
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Query, Response, status
 
 from duly.apps.scheduler import service
 from duly.apps.scheduler.http.access import (
-    COMMON_PROBLEMS,
     IdempotencyKey,
     Reader,
     ScheduleId,
@@ -28,13 +27,13 @@ from duly.db.clock import get_current_time
 from duly.db.pool import Pool
 from duly.errors import IllegalTransition, InvalidArgument, KeyReused, LimitReached, RateLimited
 from duly.http.dependencies import PoolDep
-from duly.http.problems import problem_responses
+from duly.http.problems import PERSON_PROBLEMS, problem_responses
 from duly.http.request_limits import GuardedRoute
 from duly.http.types import PageQuery
 
 NEXT_FIRINGS_COUNT = 5
 
-schedules = APIRouter(prefix="/v1/schedules", tags=["scheduler"], route_class=GuardedRoute, responses=COMMON_PROBLEMS)
+schedules = APIRouter(prefix="/v1/schedules", tags=["scheduler"], route_class=GuardedRoute, responses=PERSON_PROBLEMS)
 
 
 @schedules.post(
