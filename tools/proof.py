@@ -107,6 +107,7 @@ SECTIONS: Mapping[str, Section] = {
         "a hundred rules against an oracle, at every change of clocks of every zone to 2100",
         [tests("tests/proof/apps/scheduler/test_firings.py")],
     ),
+    "packages": Section("each extra in a clean environment, and its first command", [tests("tests/proof/packages")]),
     "http": Section("Schemathesis over every route", [tests("tests/proof/http")]),
     "ocr": Section("OCR recordings and layouts", [tests("tests/proof/apps/ingest")]),
     "bench": Section("the benchmarks' own tests", [tests("tests/proof/bench")]),

@@ -119,9 +119,12 @@ async def run_until_stopped(
     stop, force_stop = asyncio.Event(), asyncio.Event()
 
     def handle_signal() -> None:
-        if on_stop and not stop.is_set():
-            on_stop()
-        (force_stop if stop.is_set() else stop).set()
+        if stop.is_set():
+            force_stop.set()
+            return
+        stop.set()
+        if on_stop:
+            on_stop()  # last: it prints, and fails when nothing reads its output any more
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, handle_signal)

@@ -1,5 +1,6 @@
 """Optional parts: a request never installs one."""
 
+import re
 import subprocess
 
 import pytest
@@ -9,6 +10,7 @@ from duly.apps.ingest.ocr.engine import EngineConfig
 from duly.apps.ingest.photographs import OcrRunner
 from duly.errors import MissingExtra
 from duly.executors.call import Call
+from duly.launcher import ROOT
 from duly.outbox.channels.apprise import address
 
 
@@ -39,6 +41,20 @@ def test_missing_extra_raises_an_error_with_the_install_command(extra: str, monk
         extras.require(extra)
     with pytest.raises(MissingExtra, match="not installed: pip install"):
         extras.install(extra)
+
+
+def test_only_what_an_operator_starts_can_install_an_extra() -> None:
+    mention = re.compile(r"from duly\.extras import .*\binstall\b|\bextras\.install\b")
+    files = (ROOT / "src" / "duly").rglob("*.py")
+    assert {str(file.relative_to(ROOT / "src" / "duly")) for file in files if mention.search(file.read_text())} == {
+        "apps/ingest/cli/ingest.py",
+        "apps/posts/language_model.py",  # a setting chose it; when a worker starts
+        "assembly.py",  # a bot has a token; when a worker starts
+        "cli/people.py",
+        "cli/serve.py",
+        "cli/up.py",
+        "telegram/cli.py",
+    }
 
 
 @pytest.mark.usefixtures("lacking")

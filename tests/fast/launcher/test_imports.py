@@ -11,6 +11,7 @@ import pytest
 
 from duly.extras import INCLUDES, MODULES
 from duly.launcher import ALWAYS, CORE, EXTRAS, ROOT
+from tools.packages import CASES, MAX_ENGINE_MB, PAGE
 
 MAX_DIRECT_DEPENDENCIES = 12
 ENGINE, DEV = "engine", "dev"
@@ -226,3 +227,11 @@ def test_extras_include_each_other_as_the_check_of_extras_believes() -> None:
     }
     assert set(included.pop("all").split(",")) == set(EXTRAS)
     assert included == INCLUDES
+
+
+def test_the_page_of_figures_has_every_extra_and_an_engine_within_its_limit() -> None:
+    rows = [line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    sizes = {row[0].strip("`"): row[2] for row in rows if len(row) > 2}
+    assert set(sizes) == set(CASES)
+    assert {extra for case in CASES.values() for extra in case.extras.split(",")} - {""} == {*EXTRAS, "all"}
+    assert int(sizes["engine"]) <= MAX_ENGINE_MB

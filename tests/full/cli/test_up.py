@@ -177,6 +177,14 @@ def test_ctrl_c_during_startup_stops_up_quickly_and_quietly(home: Path) -> None:
             assert "Traceback" not in program.stderr_text()
 
 
+def test_ctrl_c_stops_up_although_nothing_reads_its_output_any_more(home: Path) -> None:
+    with Program([*DULY, "up", "--port", "0"], environment=plain_environment(DULY_HOME=str(home))) as program:
+        assert "is up" in program.line()
+        assert program.process.stdout
+        program.process.stdout.close()
+        program.finish(signal.SIGINT)
+
+
 def test_a_second_up_in_the_same_directory_is_refused_and_names_the_first(home: Path, up: tuple[Program, str]) -> None:
     program, address = up
     second = run_duly("up", DULY_HOME=str(home))
