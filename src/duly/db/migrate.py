@@ -206,6 +206,9 @@ def describe_error(cause: psycopg.Error, statement: str) -> str:
         text += f"; {diag.message_hint}"
     elif line := first_statement_line(diag.internal_query or statement):
         text += f", in: {line}"
+    if isinstance(cause, psycopg.errors.DuplicateTable):
+        text += "; duly migrate did not create it: rename it, or use another database for duly; where the files of "
+        text += "supabase/migrations created it, apply those instead"
     return " ".join(text.split())[:MAX_DESCRIPTION_LENGTH]
 
 
