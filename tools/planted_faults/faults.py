@@ -56,7 +56,7 @@ KERNEL = (
     Fault(
         "kernel-renew-expired",
         "src/duly/apps/posts/lease.sql",
-        "            and not (lease_expires_at < duly.clock())\n        for no key update skip locked",
+        "            and t.lease_expires_at >= duly.clock()\n        for no key update skip locked",
         "        for no key update skip locked",
         "A late heartbeat revives a lease that has expired or was released.",
     ),

@@ -39,6 +39,7 @@ KEEPALIVE = {
 WAIT_SECONDS = 10.0
 RECONNECT_SECONDS = 8.0  # then the pool reconnects on demand; delays between attempts double, with jitter
 IDLE_SECONDS = 300.0
+NO_CONNECTION = "no connection to the database within"  # the beginning of an error that gives no cause
 READ_ONLY = "the server accepts no writes: it is a standby, or default_transaction_read_only is on"
 SYNC_WAIT_SECONDS = 30.0  # how long a thread waits for a connection
 CHECK_SECONDS = 1.0  # a connection that was checked this recently is not checked again
@@ -159,7 +160,7 @@ class Pool:
     def describe_timeout(self) -> str:
         """Describe why no connection was free in time: all are in use, or the server accepts none."""
         stats = self.connections.get_stats()
-        message = f"no connection to the database within {WAIT_SECONDS:.0f} s"
+        message = f"{NO_CONNECTION} {WAIT_SECONDS:.0f} s"
         if stats.get("pool_size", 0) < self.connections.max_size or stats.get("pool_available", 0):
             return message
         return f"{message}: all {self.connections.max_size} that {self.setting} leaves here are in use; raise it"

@@ -48,7 +48,7 @@ handled_type as (
         group by handler_process.work_types
     ) as h
     cross join lateral (
-        select substr(u.work_type, 8) as name
+        select substr(u.work_type, length('ledger:') + 1) as name
         from unnest(h.work_types) as u (work_type)
         where starts_with(u.work_type, 'ledger:')
     ) as t

@@ -310,7 +310,7 @@ class Handlers:
     def call_hook_from_thread(self, row: HeldRow, outcome: object) -> None:
         """Log a failed attempt and call its hook, from the thread that the handler ran in."""
         if hook := log_and_build_hook(row, outcome):
-            with suppress(RuntimeError, TimeoutError):  # the loop is closed or blocked: the worker ends
+            with suppress(RuntimeError, TimeoutError):  # the loop is closed, or a handler blocks it
                 asyncio.run_coroutine_threadsafe(self.call_hook(row, hook), self.loop).result(2 * HOOK_SECONDS)
 
     async def call_hook(self, row: HeldRow, hook: Callable[[], Any]) -> None:

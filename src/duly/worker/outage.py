@@ -7,15 +7,14 @@ when no statement at all was answered for some seconds; one is sent at least eve
 import math
 import time
 
-from duly.db.pool import READ_ONLY
+from duly.db.pool import NO_CONNECTION, READ_ONLY
 from duly.lease.bisect import affects_every_row
 from duly.logging import get_log
 from duly.redaction import masked
 from duly.worker.metrics import Metrics
 
 LOST_SECONDS = 3.5  # without any answer, until the database counts as unavailable
-NO_CONNECTION = ("08", "53", "57P")  # classes of SQLSTATE: connection lost, no resources, shutting down
-NO_REASON = "no connection to the database within"  # a pool's error, which does not give the cause
+OUTAGE_STATES = ("08", "53", "57P")  # classes of SQLSTATE: connection lost, no resources, shutting down
 REPEAT_SECONDS = 60.0  # how often the same error of one source is logged again
 
 log = get_log("duly.worker")
@@ -48,8 +47,8 @@ class Outage:
             return
         reason = format_reason(error)
         state = getattr(error, "sqlstate", None)
-        if (state is None or state.startswith(NO_CONNECTION)) and reason != READ_ONLY:
-            if self.last_reason is None or not reason.startswith(NO_REASON):
+        if (state is None or state.startswith(OUTAGE_STATES)) and reason != READ_ONLY:
+            if self.last_reason is None or not reason.startswith(NO_CONNECTION):
                 self.last_reason = reason
             log.debug("database.no_answer", source=source, error=reason)
             return

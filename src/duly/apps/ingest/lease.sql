@@ -10,9 +10,9 @@
 -- given_at.
 --
 -- Rows are settled and released in the order of their keys, so that two batches never deadlock. Each row is looked up
--- by its own key: a join would rely on statistics that have never seen so many owned rows. In a settle the inner
--- selects hide the number of rows from the planner, so that a scan of the table does not look cheaper than the
--- lookups.
+-- by its key in a lateral join: the planner would choose a plain join by statistics from a time when few rows had an
+-- owner. In a settle, `select %(keys)s` hides the length of the arrays from the planner; for a long one it would scan
+-- the table.
 
 -- name: claim
 -- Due rows without an owner get one, in the order they are due. Each claim counts as a start, so that a crash counts

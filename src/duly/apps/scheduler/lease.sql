@@ -103,7 +103,7 @@ free as (
         select t.job_id
         from scheduler.job_plans as t
         where t.job_id = given.key and t.lease_owner = given.owner and t.state = 'planning'
-            and not (lease_expires_at < duly.clock())
+            and t.lease_expires_at >= duly.clock()
         for no key update skip locked
     ) as ours
 ),
@@ -122,7 +122,7 @@ select
 from given
 left join lateral (
     select
-        t.state = 'planning' and t.lease_owner = given.owner and not (lease_expires_at < duly.clock()) as ours,
+        t.state = 'planning' and t.lease_owner = given.owner and t.lease_expires_at >= duly.clock() as ours,
         false as cancelled
     from scheduler.job_plans as t
     where t.job_id = given.key
@@ -224,7 +224,7 @@ ours as (
         select t.job_id
         from scheduler.job_plans as t
         where t.job_id = given.key and t.lease_owner = given.owner and t.state = 'planning'
-            and not (lease_expires_at < duly.clock())
+            and t.lease_expires_at >= duly.clock()
         for no key update
     ) as locked
 )
