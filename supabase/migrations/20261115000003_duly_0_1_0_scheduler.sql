@@ -469,6 +469,19 @@ comment on table expense.expenses is 'Expenses, once per source; a wrong one is 
 create index idx_expenses__user_id_occurred_at on expense.expenses (user_id, occurred_at, id);
 
 -- The functions of the scheduler and of the expenses.
+--
+-- duly.now() is when the statement began, and is compared with due times; duly.clock() is the current time, and is
+-- written. Both are in db/functions.sql.
+--
+-- Triggers, beside those of guards.sql (state machine and timeline) and those that set updated_at:
+--   scheduler.jobs        jobs_limits_insert, jobs_limits_update, jobs_create_plan, jobs_change_plan
+--   scheduler.job_runs    job_runs_key, job_runs_remind_at, job_runs_delete_key, job_runs_limits
+--   expense.expenses      is_append_only, is_not_emptied, expenses_reversal
+--   tables of the engine  users_follow_zone on "user".users, outbox_note_sent on duly.outbox
+--
+-- Errors, which db/error_table.py translates: DU001 illegal transition (guards.sql), DU002 key reused, DU005 no such
+-- run, DU006 answered already, DU007 closed without an answer, DU008 nothing to reverse, DU009 reminder not sent, DU010
+-- limit reached.
 
 create or replace trigger is_append_only before update or delete on expense.expenses
     for each row execute function duly.refuse_change();
@@ -747,8 +760,8 @@ begin
             and (e.user_id, e.currency) = (new.user_id, new.currency)
     ) then
         -- The table has no constraint of this name: it tells callers what was refused.
-        raise exception 'expense % cannot be reversed so: the same user and currency, the negative amount, no reversal',
-            new.reverses
+        raise exception 'a reversal of expense % has its user and currency and its amount negated, and reverses no '
+            'reversal', new.reverses
             using errcode = 'check_violation', constraint = 'ck_expenses__reverses';
     end if;
     return new;
@@ -764,7 +777,6 @@ create or replace function scheduler.add_partition_triggers(part regclass) retur
     language plpgsql set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- A statement that names the partition itself fires the triggers of the partition, not those of the whole table.
     execute format('create trigger job_runs_timeline_insert after insert on %s referencing new table as new_rows'
         ' for each statement execute function scheduler.job_runs_timeline()', part);
     execute format('create trigger job_runs_timeline_update after update on %s referencing new table as new_rows'
@@ -775,11 +787,12 @@ end
 $$;
 
 comment on function scheduler.add_partition_triggers(regclass) is
-    'Log and limit rows that are written into a partition directly, too.';
+    'Give a partition the statement triggers of job_runs, which do not fire for a statement that names the partition.';
 
--- Partitions: every instant has one. The months follow each other without a gap; what is before the first lies in the
--- past edge, what is after the last in the future edge, so that no run is ever refused for its time. A month is taken
--- off an edge, and goes back to the past edge when it is dropped, in one transaction that locks job_runs for a moment.
+-- Partitions: every instant has one. The months follow each other without a gap, between two open-ended partitions: the
+-- past partition has what is before the first month, the future partition what is after the last. So no run is ever
+-- refused for its time. A month is split off one of the two, and the past partition takes its place when it is dropped,
+-- in one transaction that locks job_runs for a moment.
 
 create or replace function scheduler.list_partitions(
     out name text, out first_at timestamptz, out end_at timestamptz
@@ -798,7 +811,7 @@ create or replace function scheduler.list_partitions(
     $$;
 
 comment on function scheduler.list_partitions() is
-    'The partitions of job_runs in order: the past edge from -infinity, the months, the future edge to infinity.';
+    'The partitions of job_runs in order: the past one from -infinity, the months, the future one to infinity.';
 
 create or replace function scheduler.lock_partitions() returns void
     language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '100ms'
@@ -842,7 +855,7 @@ create or replace function scheduler.create_months(month date) returns int
 declare
     max_months constant int := 120;
     wanted_at constant timestamptz := date_trunc('month', month::timestamp) at time zone 'UTC';
-    edge record;
+    open_ended record;
     first_at timestamptz;
     end_at timestamptz;
     month_at timestamptz;
@@ -850,24 +863,26 @@ declare
     dropped date;
     made int := 0;
 begin
-    for nth in 1..2 loop
-        select * into edge from scheduler.list_partitions() as p where p.first_at <= wanted_at and p.end_at > wanted_at;
-        if isfinite(edge.first_at) and isfinite(edge.end_at) then
+    for nth in 1..2 loop  -- without a lock, and again with it: another transaction may have made the month meanwhile
+        select * into open_ended
+        from scheduler.list_partitions() as p
+        where p.first_at <= wanted_at and p.end_at > wanted_at;
+        if isfinite(open_ended.first_at) and isfinite(open_ended.end_at) then
             return 0;  -- the month exists
         end if;
         if nth = 1 then
-            perform scheduler.lock_partitions();  -- another transaction may have made it while this one waited
+            perform scheduler.lock_partitions();
         end if;
     end loop;
-    if edge.name is null then  -- a gap, where a month was dropped by hand
+    if open_ended.name is null then  -- a gap, where a month was dropped by hand
         select max(p.end_at) filter (where p.end_at <= wanted_at), min(p.first_at) filter (where p.first_at > wanted_at)
         into first_at, end_at
         from scheduler.list_partitions() as p;
-    elsif isfinite(edge.end_at) then
+    elsif isfinite(open_ended.end_at) then
         first_at := wanted_at;
-        end_at := edge.end_at;
+        end_at := open_ended.end_at;
     else
-        first_at := edge.first_at;
+        first_at := open_ended.first_at;
         end_at := wanted_at + interval '1 month';
     end if;
     if (first_at + make_interval(months => max_months) < end_at) is not false then
@@ -879,37 +894,37 @@ begin
         raise exception 'the month % was dropped, and its periods cannot run again', to_char(dropped, 'YYYY-MM')
             using errcode = 'invalid_parameter_value';
     end if;
-    if edge.name is not null then
-        execute format('alter table scheduler.job_runs detach partition scheduler.%I', edge.name);
+    if open_ended.name is not null then
+        execute format('alter table scheduler.job_runs detach partition scheduler.%I', open_ended.name);
     end if;
     for month_at in select generate_series(first_at, end_at - interval '1 month', interval '1 month') loop
         part := 'job_runs_' || to_char(month_at, 'YYYY_MM');
         execute format(
             'create table scheduler.%I (like scheduler.job_runs including defaults including constraints)', part
         );
-        if edge.name is not null then
+        if open_ended.name is not null then
             -- Neither table has the triggers of job_runs at this moment: moving a run is no transition.
             execute format('with moved as (delete from scheduler.%I as r'
                 ' where r.scheduled_at >= $1 and r.scheduled_at < $2 returning *)'
-                ' insert into scheduler.%I select * from moved', edge.name, part)
+                ' insert into scheduler.%I select * from moved', open_ended.name, part)
                 using month_at, month_at + interval '1 month';
         end if;
         perform scheduler.attach_partition(part, month_at, month_at + interval '1 month');
         perform scheduler.add_partition_triggers(('scheduler.' || quote_ident(part))::regclass);
         made := made + 1;
     end loop;
-    if isfinite(edge.end_at) then
-        perform scheduler.attach_partition(edge.name, edge.first_at, first_at);
-    elsif edge.name is not null then
-        perform scheduler.attach_partition(edge.name, end_at, edge.end_at);
+    if isfinite(open_ended.end_at) then
+        perform scheduler.attach_partition(open_ended.name, open_ended.first_at, first_at);
+    elsif open_ended.name is not null then
+        perform scheduler.attach_partition(open_ended.name, end_at, open_ended.end_at);
     end if;
     return made;
 end
 $$;
 
 comment on function scheduler.create_months(date) is
-    'Create the UTC month of this day and those between it and the existing months, with the runs of an edge that lie '
-    'in them; return how many.';
+    'Create the UTC month of this day and those between it and the existing months, with the runs of an open-ended '
+    'partition that lie in them; return how many.';
 
 create or replace function scheduler.ensure_partitions(ahead int default 3) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
@@ -935,7 +950,7 @@ begin
         made := made + scheduler.create_months(gap.last_at::date);
     end loop;
     select p.first_at into future_at from scheduler.list_partitions() as p where p.end_at = 'infinity';
-    -- After a jump of the clock by more than ten years runs lie in the edge: no months are made for such a jump.
+    -- After a jump of the clock by more than ten years runs lie in the future partition: no months are made for it.
     if future_at <= last_at and last_at < future_at + interval '10 years' then
         made := made + scheduler.create_months(last_at::date);
     end if;
@@ -972,7 +987,7 @@ end
 $$;
 
 comment on function scheduler.drop_month(date) is
-    'Drop the first month with its runs, whose keys stay, and return how many; the past edge takes its place.';
+    'Drop the first month with its runs, whose keys stay, and return how many; the past partition takes its place.';
 
 -- Runs of a schedule that is changed ----------------------------------------------------------------------------------
 -- Any change, by any program. A worker that is planning the schedule loses its lease.
@@ -1097,7 +1112,7 @@ begin
     if cancelled < batch then
         update scheduler.job_plans as p set is_closing = false where p.job_id = schedule_id;
     end if;
-    return greatest(cancelled, 1);
+    return greatest(cancelled, 1);  -- of this schedule there was none; another may have some: call again
 end
 $$;
 
@@ -1123,7 +1138,7 @@ create or replace function scheduler.change_plan() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- First the plan itself, so that no planner goes on with the former schedule.
+    -- First the plan itself, so that no worker goes on to plan the former schedule.
     update scheduler.job_plans as p
     set state = 'waiting', lease_owner = null, lease_expires_at = null, starts = 0, last_error = null,
         plan_at = case when new.status = 'active' then duly.now() end,
@@ -1168,7 +1183,7 @@ create or replace function scheduler.follow_zone() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- Like every change of a plan this ends the lease: a planner that has begun uses the old zone.
+    -- Like every change of a plan this ends the lease: a worker that has begun to plan uses the old zone.
     update scheduler.job_plans as p
     set state = 'waiting', lease_owner = null, lease_expires_at = null, starts = 0, last_error = null,
         plan_at = duly.now()
@@ -1507,7 +1522,7 @@ select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status, (
             from scheduler.job_runs as later
             where later.job_id = d.job_id and later.scheduled_at > d.scheduled_at and later.scheduled_at <= duly.now()
             order by later.scheduled_at
-            offset 99
+            offset 99  -- MAX_MISSED_RUNS of limits.py, less one
             limit 1
         ) then 'TOO_MANY'
     end
@@ -1515,7 +1530,9 @@ select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status, (
     where j.id = d.job_id
 ) as missed_reason
 from scheduler.job_runs as d
-where d.remind_at <= duly.now() and d.remind_at is not null and d.scheduled_at < duly.now() + interval '8 days'
+where d.remind_at <= duly.now() and d.remind_at is not null
+    -- No reminder is due more than a week ahead (advance_minutes): later partitions are pruned.
+    and d.scheduled_at < duly.now() + interval '8 days'
     and coalesce((
         select not p.is_closing
             and (d.status <> 'pending' or p.next_at > duly.now() or p.plan_at is null or p.state = 'stuck')
@@ -1873,24 +1890,24 @@ from unnest(
 "8ffe9d35f9d13481c17294aa6323116ba56311eaf3d3b0328c05f9a89bc6ee33",
 "16ee85d48a67b78a90f9d47b51cbe695f51250e9bc62011dd34570b8ec9da68f",
 "756edfaff6bf7c1c2eb1712bb3efa8fa97190f19bb7bf36bc2f2d077371efd26",
-"02f2494d0c578d43e2150a2d678441ac6db4ac0ddace40643fe6e1dcd772aae0",
+"61f9e6b57cf2f03af087c659bbfdbedd0484b5a71530fa418a429155ad35f683",
 "03ff0bf7eb6a6a9d76d262b4da4c14150be766454534e77fd4a56747611ee79a",
-"7b4ac8453338a4788c6b5a5393dd1b4bab7cdc3bf344f4d6dd7d87cee2e919c9",
-"1baba241269ede74047c4dbecf7016c2b1c8ad7759d39ab7d8ef691e183d20ef",
+"af9f88fec66be4bc02fb69341446e86a7997084242279791f46e46f0df53ca43",
+"61c1abc1fdf7ae9319e0a3ad4e8c7310a19f2c006ee0d3c140916e1b027a92e8",
 "ca90f468ec7658e040cb3c96dba082d7b52daf49df64fd314b1f8af6a0af4be5",
 "8a3ae3f0138100bf72518d556f9357b327b206d58f9371167a0ce888d287ebeb",
-"6e15878f8274321a53c3a9f13fdd0b9004a95f63578de5a05dc82b8a0d9389ca",
-"834d7921fe20553ec9e7f4528ebf62e6405a0228366d0a2b4ae1903bb3f0bcab",
-"f71e969a66a079fbf4a8c526ee977e0957c02ee2a897bd2780ec75b91407f656",
+"371926056aabc32977af27b8ad2c98f161459e536fd444040e75751d76a83746",
+"477ac94ac8d8b5c1f1ad13e6be4acab41bb97ece7bf869e3fde6a6a08da114eb",
+"027ec508737c5166c403940376334e3b409767e21a79b4d39e6c8279613e0a87",
 "f5c1a2b8cffa58f51c25a74f34ccbf28aaf43875e88ab0886a3c6c166227fb22",
 "d25da9dad4b17a3e906866dd995cd29c52e8f90886019d34f54dc1ce7bbaf875",
 "a5eb5fd918679a4d08ff66faf1b391a1d4aed214ac2a2137d72e487c9d3ce6a0",
-"841e396937102a32456dd5334f3b7ec848f28b0c1435b3db9bf4409f15f05b41",
+"2a43b02bb96ef5da56109fa7a6bb31d4b8963382fc0a63e8a2fd60e60118a2bc",
 "8602b466f5de87a6c4f3450b927872709a23bd15d166a77add55e72532e5124b",
 "3f98ab123de2faba1db38d33f424d0a05044c999bcdf80a6a51a8c0ba10b190b",
-"cbc7da1c3d614a96540eaab86f68a83c5f4198d0910675b19ee424ded85f77c0",
+"b1910dee640afa72c1c840351798cc1a6fcaf1de6a0695704e89468baa3db540",
 "9d23bb5cf6a73711256690291cf3df38aba1d1f5f7208438e7cdd0640423283c",
-"a38d2fc4cb81f10ef74ce29bdfa352bc3bf4d25c5656f73908c3221f7a09ffa3",
+"e15cc9efc2816e8f3a94bc120cd878c5b5a891b5c2ba8e6c6f156b6479eef638",
 "7630e849ea20695585e021298e460aaea6b1a1d84229828967a4f1124971e4d6",
 "6b1ceedd5ca4124847779c5cfdb79db4a65d08f9b41de424a7a3666bba6a77aa",
 "f1a0a3ad2eeab9bca5d47a91c976955cce15e84f775c441f1794f5fc0e09365a",
@@ -1899,7 +1916,7 @@ from unnest(
 "64546f1c08b93fcc6ef43991f12e6269854852c1ff2fab08b760fd78ad0a0a79",
 "b530b7c824a9a42de6faa862e9173f5e6cbd5270bddce36e509133a74402f7d5",
 "aff11bb37c30186a772bf11db728b449a2c1d030e4568ba6e1c78fc16b3ed919",
-"dbee552ea6761719c9763c6110e31f0904d72625f2bffb1442a448a53d2e1dc9",
+"b368b46b7938b31e84879a5fbc1df684dd5751665b4dd767d23d2bec8a1f0883",
 "63a619ec4e4781b05ffe73dff5b9d351682eed5a5ce735522245aa2706eb36c4",
 "235d36cf9c01cdf319e2f2c6c8b8ef27be8a050493065c0e20a1412108de471a",
 "cb6660094e5a1f70847c98045c19c3a74254c8b4fc696645a5114db185cdd541",

@@ -88,7 +88,7 @@ async def load_run_view(
         message_ids = sent_message_ids(await service.list_reminders(services.pool, person.schedule_owner_id, run_id))
         run = await service.get_run(services.pool, person.schedule_owner_id, run_id)
         receipts = await service.list_receipts(services.pool, person.schedule_owner_id, run_id)
-    except NotFound:  # its month was archived
+    except NotFound:  # its month was dropped
         return RunView(translate(person.language, "run_not_found"))
     all_ids = tuple(dict.fromkeys([pressed, *message_ids] if pressed else message_ids))
     match run.status:

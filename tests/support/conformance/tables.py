@@ -8,7 +8,7 @@ from psycopg import sql
 
 from duly.apps.ingest.states import capture_lease_table
 from duly.apps.posts.states import POST
-from duly.apps.scheduler.states import PLAN
+from duly.apps.scheduler.states import PLAN_TABLE
 from duly.db.queries import load_queries
 from duly.db.rows import Connection
 from duly.jobs import JOB, repository
@@ -278,7 +278,7 @@ POSTS = Shape(  # documents of the first version, which may be due at any time
     required={"author_id": "anna", "legacy": "{}"},
 )
 PLANS = Shape(
-    table=PLAN,
+    table=PLAN_TABLE,
     machine=StateMachine(  # plans have no machine in the database; this names their states for the tests
         name="plan",
         table=("scheduler", "job_plans"),

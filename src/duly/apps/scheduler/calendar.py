@@ -22,7 +22,7 @@ MAX_EVENTS = 1000
 MAX_PAST_EVENTS = MAX_EVENTS // 2
 FEED_PAST, FEED_FUTURE = timedelta(days=30), timedelta(days=90)
 REFRESH = timedelta(hours=1)
-CANCELLED_STATUSES = {RunStatus.SKIPPED, RunStatus.CANCELLED}
+SHOWN_AS_CANCELLED = {RunStatus.SKIPPED, RunStatus.CANCELLED}
 ComponentT = TypeVar("ComponentT", bound=Component)
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -57,14 +57,14 @@ def upcoming_firings(schedules: Sequence[Schedule], runs: Sequence[Run], now: da
 
 
 def firings_in_feed(schedule: Schedule, now: datetime) -> Iterator[Firing]:
-    """Yield the firings of a schedule within the time of the feed, including late ones that have no run."""
-    late = schedule.next_at - timedelta(microseconds=1) if schedule.next_at else now
-    after = max(min(late, now), now - FEED_PAST)
+    """Yield the firings of a schedule within the time of the feed, including past ones that have no run yet."""
+    before_next = schedule.next_at - timedelta(microseconds=1) if schedule.next_at else now
+    after = max(min(before_next, now), now - FEED_PAST)
     firings = schedule_firings(schedule, after)
     try:
         yield from takewhile(lambda firing: firing.scheduled_at <= now + FEED_FUTURE, firings)
     except InvalidArgument:
-        return  # plan_error tells the owner what is wrong
+        return  # plan_error tells the user what is wrong
 
 
 # Rendering ------------------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def run_to_event(run: Run, known: Mapping[int, Schedule]) -> Event:
         Event(),
         {
             **event_properties(run, run.name, run.updated_at, schedule),
-            "status": "CANCELLED" if run.status in CANCELLED_STATUSES else "CONFIRMED",
+            "status": "CANCELLED" if run.status in SHOWN_AS_CANCELLED else "CONFIRMED",
             "sequence": 0 if run.status.is_open else 1,
         },
     )

@@ -118,9 +118,10 @@ class Cron:
         return day.month in self.parsed.months and self.parsed.match_day(day)
 
     def shortly_before_next(self, at: datetime, zone: ZoneInfo) -> datetime | None:
-        """Return the instant, or a later one with no firing in between; None when it never fires again.
+        """Return an instant from which to search for the next firing; None when it never fires again.
 
-        The result is a day before the next day on which it fires, so that no clock change can hide a firing.
+        That is `at`, or the day before the next day on which it fires if that is later: decades without a firing are
+        skipped, and no clock change can hide one.
         """
         day = next_day(self, at.astimezone(zone).date())
         if day is None:
@@ -130,10 +131,10 @@ class Cron:
     def sentence(self, anchor: date) -> str:  # noqa: ARG002
         """Describe the rule in English."""
         sentence = re.sub(r"\b([23]?)([123])th\b", lambda it: it[1] + it[2] + ENDINGS[it[2]], self.parsed.explain())
-        return sentence + self.exception()
+        return sentence + self.describe_left_out_months()
 
-    def exception(self) -> str:
-        """Return the months that the description seems to include and in which it does not fire."""
+    def describe_left_out_months(self) -> str:
+        """Return in which months it fires only, where the sentence alone would promise more."""
         days, months, weekdays = self.fields[2:]
         if "#5" in weekdays:
             return " (only in months that have five)"

@@ -35,7 +35,7 @@ def list_partitions(context: CheckContext) -> Sequence[Row]:
 def note_months(partitions: Sequence[Row], limits: Limits) -> Note:
     """Note how many full months after the current one have partitions, with the fix if too few."""
     table, now = partitions[0], partitions[0]["now_at"]
-    until = covered_until(now, [row for row in partitions if row["partition"] and not is_edge(row)])
+    until = covered_until(now, [row for row in partitions if row["partition"] and not is_open_ended(row)])
     if until is None:
         return ok(f"{table['full_name']} has no end")
     ahead = max(0, (until.year - now.year) * 12 + until.month - now.month - 1)
@@ -53,7 +53,7 @@ def note_months(partitions: Sequence[Row], limits: Limits) -> Note:
     return make_note(found, fix)
 
 
-def is_edge(partition: Row) -> bool:
+def is_open_ended(partition: Row) -> bool:
     """Return whether a partition has the rows without a month of their own."""
     return partition["is_default"] or (partition["full_name"] == RUNS and partition["to_at"] is None)
 

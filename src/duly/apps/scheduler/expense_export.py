@@ -126,7 +126,7 @@ def to_csv_row(entry: Expense, zone: tzinfo) -> Sequence[object]:
         entry.user_id,
         entry.occurred_at.astimezone(zone).isoformat(),
         escape_formula(entry.name),
-        format_amount(entry.amount),
+        format_with_decimals(entry.amount),
         entry.currency,
         escape_formula(entry.category),
         escape_formula(entry.merchant),
@@ -171,8 +171,8 @@ def to_transaction(entry: Expense, zone: tzinfo) -> str:
         "",
         f"{format_date(entry.occurred_at, zone)} * {payee}{quote(entry.name)}",
         *(f"  {name}: {quote(value)}" for name, value in metadata.items() if value is not None),
-        f"  {account_name(entry.category)}  {format_amount(entry.amount)} {entry.currency}",
-        f"  {MONEY_ACCOUNT}  {format_amount(-entry.amount)} {entry.currency}",
+        f"  {account_name(entry.category)}  {format_with_decimals(entry.amount)} {entry.currency}",
+        f"  {MONEY_ACCOUNT}  {format_with_decimals(-entry.amount)} {entry.currency}",
     ]
     return "".join(f"{line}\n" for line in lines)
 
@@ -204,7 +204,7 @@ def format_date(at: datetime, zone: tzinfo) -> str:
     return at.astimezone(zone).date().isoformat()
 
 
-def format_amount(amount: Decimal) -> str:
+def format_with_decimals(amount: Decimal) -> str:
     """Format an amount with two decimal places, or as many as it needs."""
     units, _, rest = f"{amount:f}".partition(".")
     return f"{units}.{rest.rstrip('0').ljust(2, '0')}"

@@ -1,11 +1,11 @@
 -- Why a run is in its state: everything that could be the reason, in one query.
 
 -- name: find_situation
--- One statement, one snapshot: the parts of the answer are consistent. A worker is alive when its heartbeat is recent
--- and it is neither stopping nor stopped. Locks are tested the way workers and senders acquire them. A worker's id is
--- what precedes the token in a lease owner (lease/owner.py); an expense refers to its period as in the function
--- scheduler.answer.
-with present as materialized (
+-- One statement, one snapshot: the parts of the result are consistent. `seen_worker` has the workers whose heartbeat is
+-- recent; those that are not stopping are alive, and `sender` adds up those of them that send. Locks are tested the way
+-- workers and senders acquire them. A worker's id is what precedes the token in a lease owner (lease/owner.py); an
+-- expense refers to its period as in the function scheduler.answer.
+with seen_worker as materialized (
     select w.worker_id, w.work_types, w.stopping_at, (w.slots ->> 'outbox')::bigint as slots
     from duly.workers as w
     where w.stopped_at is null and abs(extract(epoch from duly.now() - w.seen_at)) <= %(alive_seconds)s
@@ -17,7 +17,7 @@ sender as (
         where h.status = 'sending' and h.lease_expires_at >= duly.now()
             and substring(h.lease_owner from '^(.+)/[A-Za-z0-9_-]{22}$') = w.worker_id
     ) as sending
-    from present as w
+    from seen_worker as w
     where w.stopping_at is null and 'outbox' = any (w.work_types)
     group by w.worker_id
 )
@@ -31,7 +31,7 @@ select
         select max(w.seen_at)
         from duly.workers as w
         where w.worker_id = substring(o.lease_owner from '^(.+)/[A-Za-z0-9_-]{22}$')
-        having not bool_or(w.worker_id in (select n.worker_id from present as n))
+        having not bool_or(w.worker_id in (select n.worker_id from seen_worker as n))
     ) as sender_gone_at,
     o.status = 'pending' and exists (
         select
@@ -75,13 +75,15 @@ select
     ) as ahead,
     case when r.remind_at <= duly.now() then scheduler.is_locked(r.id, r.scheduled_at) else false end as is_locked,
     duly.now() as observed_at,
-    (select count(*) from present as a where a.stopping_at is null and 'scheduler' = any (a.work_types)) as schedulers,
+    (
+        select count(*) from seen_worker as a where a.stopping_at is null and 'scheduler' = any (a.work_types)
+    ) as schedulers,
     (select coalesce(sum(s.workers), 0)::bigint from sender as s) as senders,
     (select coalesce(sum(s.slots), 0)::bigint from sender as s) as slots,
     (select coalesce(sum(s.sending), 0)::bigint from sender as s) as messages_sending,
     exists (select from sender as s where s.sending < s.slots) as has_free_slot,
     array(
-        select distinct a.worker_id from present as a where a.stopping_at is not null order by a.worker_id
+        select distinct a.worker_id from seen_worker as a where a.stopping_at is not null order by a.worker_id
     ) as stopping
 from scheduler.job_run_keys as k
 join scheduler.jobs as j on j.id = k.job_id

@@ -1,4 +1,17 @@
 -- The functions of the scheduler and of the expenses.
+--
+-- duly.now() is when the statement began, and is compared with due times; duly.clock() is the current time, and is
+-- written. Both are in db/functions.sql.
+--
+-- Triggers, beside those of guards.sql (state machine and timeline) and those that set updated_at:
+--   scheduler.jobs        jobs_limits_insert, jobs_limits_update, jobs_create_plan, jobs_change_plan
+--   scheduler.job_runs    job_runs_key, job_runs_remind_at, job_runs_delete_key, job_runs_limits
+--   expense.expenses      is_append_only, is_not_emptied, expenses_reversal
+--   tables of the engine  users_follow_zone on "user".users, outbox_note_sent on duly.outbox
+--
+-- Errors, which db/error_table.py translates: DU001 illegal transition (guards.sql), DU002 key reused, DU005 no such
+-- run, DU006 answered already, DU007 closed without an answer, DU008 nothing to reverse, DU009 reminder not sent, DU010
+-- limit reached.
 
 create or replace trigger is_append_only before update or delete on expense.expenses
     for each row execute function duly.refuse_change();
@@ -250,8 +263,8 @@ begin
             and (e.user_id, e.currency) = (new.user_id, new.currency)
     ) then
         -- The table has no constraint of this name: it tells callers what was refused.
-        raise exception 'expense % cannot be reversed so: the same user and currency, the negative amount, no reversal',
-            new.reverses
+        raise exception 'a reversal of expense % has its user and currency and its amount negated, and reverses no '
+            'reversal', new.reverses
             using errcode = 'check_violation', constraint = 'ck_expenses__reverses';
     end if;
     return new;
@@ -265,7 +278,6 @@ create or replace function scheduler.add_partition_triggers(part regclass) retur
     language plpgsql set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- A statement that names the partition itself fires the triggers of the partition, not those of the whole table.
     execute format('create trigger job_runs_timeline_insert after insert on %s referencing new table as new_rows'
         ' for each statement execute function scheduler.job_runs_timeline()', part);
     execute format('create trigger job_runs_timeline_update after update on %s referencing new table as new_rows'
@@ -275,11 +287,12 @@ begin
 end
 $$;
 comment on function scheduler.add_partition_triggers(regclass) is
-    'Log and limit rows that are written into a partition directly, too.';
+    'Give a partition the statement triggers of job_runs, which do not fire for a statement that names the partition.';
 
--- Partitions: every instant has one. The months follow each other without a gap; what is before the first lies in the
--- past edge, what is after the last in the future edge, so that no run is ever refused for its time. A month is taken
--- off an edge, and goes back to the past edge when it is dropped, in one transaction that locks job_runs for a moment.
+-- Partitions: every instant has one. The months follow each other without a gap, between two open-ended partitions: the
+-- past partition has what is before the first month, the future partition what is after the last. So no run is ever
+-- refused for its time. A month is split off one of the two, and the past partition takes its place when it is dropped,
+-- in one transaction that locks job_runs for a moment.
 
 create or replace function scheduler.list_partitions(
     out name text, out first_at timestamptz, out end_at timestamptz
@@ -297,7 +310,7 @@ create or replace function scheduler.list_partitions(
     order by 2, 1
     $$;
 comment on function scheduler.list_partitions() is
-    'The partitions of job_runs in order: the past edge from -infinity, the months, the future edge to infinity.';
+    'The partitions of job_runs in order: the past one from -infinity, the months, the future one to infinity.';
 
 create or replace function scheduler.lock_partitions() returns void
     language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '100ms'
@@ -340,7 +353,7 @@ create or replace function scheduler.create_months(month date) returns int
 declare
     max_months constant int := 120;
     wanted_at constant timestamptz := date_trunc('month', month::timestamp) at time zone 'UTC';
-    edge record;
+    open_ended record;
     first_at timestamptz;
     end_at timestamptz;
     month_at timestamptz;
@@ -348,24 +361,26 @@ declare
     dropped date;
     made int := 0;
 begin
-    for nth in 1..2 loop
-        select * into edge from scheduler.list_partitions() as p where p.first_at <= wanted_at and p.end_at > wanted_at;
-        if isfinite(edge.first_at) and isfinite(edge.end_at) then
+    for nth in 1..2 loop  -- without a lock, and again with it: another transaction may have made the month meanwhile
+        select * into open_ended
+        from scheduler.list_partitions() as p
+        where p.first_at <= wanted_at and p.end_at > wanted_at;
+        if isfinite(open_ended.first_at) and isfinite(open_ended.end_at) then
             return 0;  -- the month exists
         end if;
         if nth = 1 then
-            perform scheduler.lock_partitions();  -- another transaction may have made it while this one waited
+            perform scheduler.lock_partitions();
         end if;
     end loop;
-    if edge.name is null then  -- a gap, where a month was dropped by hand
+    if open_ended.name is null then  -- a gap, where a month was dropped by hand
         select max(p.end_at) filter (where p.end_at <= wanted_at), min(p.first_at) filter (where p.first_at > wanted_at)
         into first_at, end_at
         from scheduler.list_partitions() as p;
-    elsif isfinite(edge.end_at) then
+    elsif isfinite(open_ended.end_at) then
         first_at := wanted_at;
-        end_at := edge.end_at;
+        end_at := open_ended.end_at;
     else
-        first_at := edge.first_at;
+        first_at := open_ended.first_at;
         end_at := wanted_at + interval '1 month';
     end if;
     if (first_at + make_interval(months => max_months) < end_at) is not false then
@@ -377,36 +392,36 @@ begin
         raise exception 'the month % was dropped, and its periods cannot run again', to_char(dropped, 'YYYY-MM')
             using errcode = 'invalid_parameter_value';
     end if;
-    if edge.name is not null then
-        execute format('alter table scheduler.job_runs detach partition scheduler.%I', edge.name);
+    if open_ended.name is not null then
+        execute format('alter table scheduler.job_runs detach partition scheduler.%I', open_ended.name);
     end if;
     for month_at in select generate_series(first_at, end_at - interval '1 month', interval '1 month') loop
         part := 'job_runs_' || to_char(month_at, 'YYYY_MM');
         execute format(
             'create table scheduler.%I (like scheduler.job_runs including defaults including constraints)', part
         );
-        if edge.name is not null then
+        if open_ended.name is not null then
             -- Neither table has the triggers of job_runs at this moment: moving a run is no transition.
             execute format('with moved as (delete from scheduler.%I as r'
                 ' where r.scheduled_at >= $1 and r.scheduled_at < $2 returning *)'
-                ' insert into scheduler.%I select * from moved', edge.name, part)
+                ' insert into scheduler.%I select * from moved', open_ended.name, part)
                 using month_at, month_at + interval '1 month';
         end if;
         perform scheduler.attach_partition(part, month_at, month_at + interval '1 month');
         perform scheduler.add_partition_triggers(('scheduler.' || quote_ident(part))::regclass);
         made := made + 1;
     end loop;
-    if isfinite(edge.end_at) then
-        perform scheduler.attach_partition(edge.name, edge.first_at, first_at);
-    elsif edge.name is not null then
-        perform scheduler.attach_partition(edge.name, end_at, edge.end_at);
+    if isfinite(open_ended.end_at) then
+        perform scheduler.attach_partition(open_ended.name, open_ended.first_at, first_at);
+    elsif open_ended.name is not null then
+        perform scheduler.attach_partition(open_ended.name, end_at, open_ended.end_at);
     end if;
     return made;
 end
 $$;
 comment on function scheduler.create_months(date) is
-    'Create the UTC month of this day and those between it and the existing months, with the runs of an edge that lie '
-    'in them; return how many.';
+    'Create the UTC month of this day and those between it and the existing months, with the runs of an open-ended '
+    'partition that lie in them; return how many.';
 
 create or replace function scheduler.ensure_partitions(ahead int default 3) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
@@ -432,7 +447,7 @@ begin
         made := made + scheduler.create_months(gap.last_at::date);
     end loop;
     select p.first_at into future_at from scheduler.list_partitions() as p where p.end_at = 'infinity';
-    -- After a jump of the clock by more than ten years runs lie in the edge: no months are made for such a jump.
+    -- After a jump of the clock by more than ten years runs lie in the future partition: no months are made for it.
     if future_at <= last_at and last_at < future_at + interval '10 years' then
         made := made + scheduler.create_months(last_at::date);
     end if;
@@ -467,8 +482,7 @@ begin
 end
 $$;
 comment on function scheduler.drop_month(date) is
-    'Drop the first month with its runs, whose keys stay, and return how many; the past edge takes its place.';
-
+    'Drop the first month with its runs, whose keys stay, and return how many; the past partition takes its place.';
 
 -- Runs of a schedule that is changed ----------------------------------------------------------------------------------
 -- Any change, by any program. A worker that is planning the schedule loses its lease.
@@ -590,7 +604,7 @@ begin
     if cancelled < batch then
         update scheduler.job_plans as p set is_closing = false where p.job_id = schedule_id;
     end if;
-    return greatest(cancelled, 1);
+    return greatest(cancelled, 1);  -- of this schedule there was none; another may have some: call again
 end
 $$;
 comment on function scheduler.cancel_archived_runs(int) is
@@ -613,7 +627,7 @@ create or replace function scheduler.change_plan() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- First the plan itself, so that no planner goes on with the former schedule.
+    -- First the plan itself, so that no worker goes on to plan the former schedule.
     update scheduler.job_plans as p
     set state = 'waiting', lease_owner = null, lease_expires_at = null, starts = 0, last_error = null,
         plan_at = case when new.status = 'active' then duly.now() end,
@@ -656,7 +670,7 @@ create or replace function scheduler.follow_zone() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 begin
-    -- Like every change of a plan this ends the lease: a planner that has begun uses the old zone.
+    -- Like every change of a plan this ends the lease: a worker that has begun to plan uses the old zone.
     update scheduler.job_plans as p
     set state = 'waiting', lease_owner = null, lease_expires_at = null, starts = 0, last_error = null,
         plan_at = duly.now()
@@ -986,7 +1000,7 @@ select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status, (
             from scheduler.job_runs as later
             where later.job_id = d.job_id and later.scheduled_at > d.scheduled_at and later.scheduled_at <= duly.now()
             order by later.scheduled_at
-            offset 99
+            offset 99  -- MAX_MISSED_RUNS of limits.py, less one
             limit 1
         ) then 'TOO_MANY'
     end
@@ -994,7 +1008,9 @@ select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status, (
     where j.id = d.job_id
 ) as missed_reason
 from scheduler.job_runs as d
-where d.remind_at <= duly.now() and d.remind_at is not null and d.scheduled_at < duly.now() + interval '8 days'
+where d.remind_at <= duly.now() and d.remind_at is not null
+    -- No reminder is due more than a week ahead (advance_minutes): later partitions are pruned.
+    and d.scheduled_at < duly.now() + interval '8 days'
     and coalesce((
         select not p.is_closing
             and (d.status <> 'pending' or p.next_at > duly.now() or p.plan_at is null or p.state = 'stuck')

@@ -1,10 +1,10 @@
--- Invariants of the scheduler; see verify/invariants.sql.
+-- Invariants of the scheduler; verify/invariants.sql says what an invariant is, and why subqueries end with `offset 0`.
 
 -- name: runs_have_their_key
 -- Every run has its key, with the same schedule, period and time.
 select offender
 from (
-    select format('run %%s has no key that says the same', r.id) as offender
+    select format('the key of run %%s is missing, or has another schedule, period or time', r.id) as offender
     from scheduler.job_runs as r
     left join scheduler.job_run_keys as k on k.job_run_id = r.id
     where (k.job_id, k.period_key, k.scheduled_at) is distinct from (r.job_id, r.period_key, r.scheduled_at)
@@ -37,9 +37,9 @@ order by 1
 limit %(limit)s;
 
 -- name: runs_match_the_end_of_their_log
--- The last transition of a run has its status and revision, and the log has whether it was ever sent. A log is without
--- a run if the run was withdrawn before it was sent, if the partition of its month was dropped and its key remained, or
--- if it is from before the oldest existing run.
+-- The last transition of a run has its status and revision, and the log has `sent` exactly if the run was sent. A log
+-- may be without a run in three cases: the run was withdrawn, so that its log ends with `cancelled`; its month was
+-- dropped, so that only its key is left; or the log is older than every run.
 select format(
     'run %%s is %%s at revision %%s, its log ends at %%s with transition %%s',
     coalesce(r.id::text, logged.key), coalesce(r.status, 'not there'), coalesce(r.revision, 0),
@@ -126,7 +126,7 @@ order by job_id
 limit %(limit)s;
 
 -- name: expired_leases_of_plans_are_recovered
--- While a planner is alive, an expired lease of a plan is recovered within 15 minutes.
+-- While a worker that plans is alive, an expired lease of a plan is recovered within 15 minutes.
 select format('the plan of schedule %%s was held by %%s until %%s, and was not recovered', p.job_id, p.lease_owner,
     p.lease_expires_at) as offender
 from scheduler.job_plans as p
@@ -141,8 +141,9 @@ order by p.job_id
 limit %(limit)s;
 
 -- name: schedules_are_planned
--- Every active schedule has a plan that is due, is being computed, or has an error; or its rule has ended.
-select format('schedule %%s is %%s and will not be planned so', j.id, j.status) as offender
+-- Every schedule has a plan. That of an active schedule has a time, is being computed, is stuck, or its rule has ended;
+-- that of another schedule has no time, unless it is stuck.
+select format('the plan of schedule %%s, which is %%s, is missing or has a wrong time', j.id, j.status) as offender
 from scheduler.jobs as j
 left join scheduler.job_plans as p on p.job_id = j.id
 where p.job_id is null
@@ -182,7 +183,7 @@ limit %(limit)s;
 -- Every confirmed run has an answer.
 select offender
 from (
-    select format('run %%s is confirmed without an answer that says so', r.id) as offender
+    select format('run %%s is confirmed, and no answer confirmed it', r.id) as offender
     from scheduler.job_runs as r
     where r.status = 'confirmed' and not exists (
         select from scheduler.confirmations as c where c.job_run_id = r.id and c.action = 'complete'
@@ -227,8 +228,8 @@ order by offender
 limit %(limit)s;
 
 -- name: expenses_are_booked_once
--- An expense has one source, and a source has one expense; an expense is reversed at most once. The expense of an
--- answer is not booked again for the same user and time under another source.
+-- A source has one expense, and an expense one reversal. No other expense has the user, time, amount and currency of an
+-- answer's expense.
 select format('%%s was booked %%s times', source_ref, count(*)) as offender
 from expense.expenses
 group by source_ref
@@ -241,7 +242,7 @@ group by reverses
 having count(*) > 1
 union all
 select format(
-    'expense %%s of %%s was booked for the same as expense %%s of %%s',
+    'expense %%s of %%s repeats expense %%s of %%s',
     again.id, again.source_ref, e.id, e.source_ref
 )
 from expense.expenses as e
@@ -308,7 +309,7 @@ limit %(limit)s;
 -- Every run that was sent has a message that was sent.
 select offender
 from (
-    select format('run %%s was sent, and nothing that went out says so', r.id) as offender
+    select format('run %%s was sent, and has no reminder', r.id) as offender
     from scheduler.job_runs as r
     where r.sent_at is not null and not exists (select from scheduler.reminders as m where m.job_run_id = r.id)
     offset 0
@@ -344,12 +345,12 @@ order by 1
 limit %(limit)s;
 
 -- name: partitions_cover_all_time
--- Each partition begins where the one before it ends, from the past edge to the future edge; between them is every
--- month in UTC by its name. Each has the triggers that log and limit runs.
+-- Each partition begins where the one before it ends, from the past one to the future one; between them is every month
+-- in UTC by its name. Each has the triggers that log and limit runs.
 select format('the partition %%s (from %%s to %%s) %%s', coalesce(p.name, 'after the last'), p.first_at, p.end_at, case
     when p.end_at is null then 'is no range of time'
-    when p.nth = 1 and (p.first_at <> '-infinity' or p.name <> 'job_runs_past') then 'is not the past edge'
-    when p.nth = p.parts and (p.end_at <> 'infinity' or p.name <> 'job_runs_future') then 'is not the future edge'
+    when p.nth = 1 and (p.first_at <> '-infinity' or p.name <> 'job_runs_past') then 'is not the past partition'
+    when p.nth = p.parts and (p.end_at <> 'infinity' or p.name <> 'job_runs_future') then 'is not the future partition'
     when p.first_at is distinct from p.before_at then 'leaves a gap before it'
     when p.triggers <> 3 then 'lacks a trigger'
     else 'is not a month'

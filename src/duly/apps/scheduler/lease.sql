@@ -2,13 +2,12 @@
 --
 -- The owner written by a claim is the fence: everything an owner does is guarded by it, and it is fresh for every
 -- claim, so neither a worker of the same name nor an earlier claim of the same process passes. States are literals, so
--- that partial indexes are used; rows that were picked are found again by `= any (array(...))`, which no plan can turn
--- into a scan of the table.
+-- that partial indexes are used; rows that were picked are found again by `= any (array(...))`, which no query plan
+-- can turn into a scan of the table.
 --
 -- Rows are settled and released in the order of their keys, so that two batches never deadlock. Each row is looked up
 -- by its own key: a join would rely on statistics that have never seen so many owned rows. In a settle the inner
--- selects hide the number of rows from the planner, so that a scan of the table does not look cheaper than the
--- lookups.
+-- selects hide the number of rows from PostgreSQL, so that a scan of the table does not look cheaper than the lookups.
 
 -- name: claim
 -- Due rows without an owner get one, in the order they are due. Each claim counts as a start, so that a crash counts
@@ -202,7 +201,7 @@ settled as (
 select key from settled;
 
 -- name: find_settled
--- A settle that is repeated after its answer was lost finds nothing to do, and is no loss: the rows say that we
+-- A settle that is repeated after its reply was lost finds nothing to do, and is no loss: the rows say that we
 -- settled them. A statement of its own, because it must see what was committed while the settle waited.
 select given.key
 from unnest(%(keys)s::bigint[], %(owners)s::text[]) as given (key, owner)
@@ -213,7 +212,7 @@ cross join lateral (
 -- name: release
 -- Rows are released unfinished: the start is not counted, and the lease expires this instant, so that the sweep or the
 -- next claim of expired rows brings them to another worker. An expired lease is left alone, so that a release repeated
--- after its answer was lost subtracts one start only.
+-- after its reply was lost subtracts one start only.
 with given as (
     select g.key, g.owner from unnest(%(keys)s::bigint[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),

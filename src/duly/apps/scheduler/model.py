@@ -19,7 +19,8 @@ from duly.canonical_json import digest
 from duly.errors import InvalidArgument
 from duly.tracebacks import UNSTORABLE
 
-BEGINNING, END = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)  # of all times that are stored
+BEGINNING, END = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)  # every stored time is in between
+MAX_ID = 2**63 - 1
 MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_KEY_LENGTH, MAX_NOTE_LENGTH = 120, 500, 120, 500
 MAX_ADVANCE_MINUTES = 10_080
 MAX_SNOOZE_MINUTES = 10_080

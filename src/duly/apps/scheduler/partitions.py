@@ -1,11 +1,11 @@
 """The monthly partitions of the runs: created ahead, archived to a file when they are over, and dropped.
 
-    past edge | month | ... | this month | ... | month | future edge
+    past | month | ... | this month | ... | month | future
 
-Months are taken off the edges and follow each other without a gap, so that a run of any time has a partition. A
-month can be archived when it is over and none of its runs is open, and dropped when it is also the first. Dropping
-removes the runs; their keys stay, so that a period never gets a second run. Changes of the table give up after waiting
-five seconds for locks.
+Months are split off the open-ended partitions and follow each other without a gap, so that a run of any time has a
+partition. A month can be archived when it is over and none of its runs is open, and dropped when it is also the first.
+Dropping removes the runs; their keys stay, so that a period never gets a second run. Changes of the table give up after
+waiting five seconds for locks.
 """
 
 import re
@@ -17,6 +17,7 @@ from datetime import UTC, date, datetime
 import orjson
 from psycopg.errors import DeadlockDetected, InvalidParameterValue, LockNotAvailable
 
+from duly.apps.scheduler.model import BEGINNING
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, execute, find_row, get_row, get_rows, get_value
@@ -26,7 +27,6 @@ SQL = load_queries(__file__, "partitions.sql")
 MAX_AHEAD = 120
 MAX_COUNTED_RUNS = 1_000_000  # of larger partitions the number is estimated
 PAGE_SIZE = 1000
-BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 MONTH = re.compile(r"(2[01][0-9]{2})-(0[1-9]|1[0-2])")
 
 
@@ -61,8 +61,8 @@ class Partition:
     """A partition, and how many runs it has."""
 
     name: str
-    first_at: datetime | None  # None for the past edge
-    end_at: datetime | None  # None for the future edge
+    first_at: datetime | None  # None for the past partition
+    end_at: datetime | None  # None for the future partition
     runs: int
     is_estimate: bool
     open_runs: int

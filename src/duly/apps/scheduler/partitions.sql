@@ -1,7 +1,7 @@
 -- The monthly partitions of scheduler.job_runs. `{partition}` is the name of one partition.
 
 -- name: list_partitions
--- Every partition, the earliest first; the edges have no end on one side.
+-- Every partition, the earliest first; the open-ended ones have no bound on one side.
 select p.name, nullif(p.first_at, '-infinity') as first_at, nullif(p.end_at, 'infinity') as end_at
 from scheduler.list_partitions() as p;
 
@@ -12,7 +12,7 @@ from pg_catalog.pg_class as c
 where c.oid = to_regclass(%(partition)s) and not pg_has_role(c.relowner, 'usage');
 
 -- name: measure_partition
--- Count the runs of a partition and the open ones; for very large partitions use the planner's estimate.
+-- Count the runs of a partition and the open ones; for very large partitions use PostgreSQL's estimate.
 select
     case
         when (select c.reltuples from pg_catalog.pg_class as c where c.oid = %(partition)s::regclass) > %(limit)s
@@ -32,7 +32,7 @@ from scheduler.list_partitions() as p
 where isfinite(p.first_at) and isfinite(p.end_at);
 
 -- name: create_months
--- Create the month of a day and those between it and the existing ones, with the runs of an edge that lie in them.
+-- Create the month of a day and those between it and the existing ones, with the runs of an open-ended one in them.
 select scheduler.create_months(%(day)s::date);
 
 -- name: create_partitions_ahead
@@ -60,5 +60,5 @@ limit %(limit)s;
 select scheduler.lock_partitions();
 
 -- name: drop_partition
--- Drop the first month with its runs; the past edge takes its place.
+-- Drop the first month with its runs; the past partition takes its place.
 select scheduler.drop_month(%(day)s::date);

@@ -49,20 +49,20 @@ class Periodic:
 
     def days(self, first: date, last: date, anchor: date) -> Iterator[date]:
         """Yield the days on which it fires, counted from the anchor's day, week, month or year."""
-        for days in self.blocks(max(first, anchor), anchor):
+        for days in self.steps(max(first, anchor), anchor):
             for day in days:
                 if day > last:
                     return
                 if day >= first and day >= anchor:
                     yield day
 
-    def blocks(self, first: date, anchor: date) -> Iterator[list[date]]:
-        """Yield the days of each block of the interval, from the block that contains `first`, or an earlier one, on."""
+    def steps(self, first: date, anchor: date) -> Iterator[list[date]]:
+        """Yield the days of every nth day, week, month or year, from one that is not later than that of `first`."""
         match self.every:
             case "day":
                 begin = max(0, (first - anchor).days // self.interval)
                 for nth in count(begin):
-                    day = plus(anchor, nth * self.interval)
+                    day = add_days(anchor, nth * self.interval)
                     if day is None:
                         return
                     yield [day]
@@ -70,18 +70,18 @@ class Periodic:
                 monday = anchor - timedelta(days=anchor.weekday())
                 begin = max(0, (first - monday).days // 7 // self.interval)
                 for nth in count(begin):
-                    week = plus(monday, nth * self.interval * 7)
+                    week = add_days(monday, nth * self.interval * 7)
                     if week is None:
                         return
-                    found = [plus(week, weekday) for weekday in self.weekdays or (anchor.weekday(),)]
-                    yield [day for day in found if day]
+                    days = [add_days(week, weekday) for weekday in self.weekdays or (anchor.weekday(),)]
+                    yield [day for day in days if day]
             case "month":
-                yield from self.months(anchor.year * 12 + anchor.month - 1, first, self.interval)
+                yield from self.months(anchor.year * 12 + anchor.month - 1, first, self.interval, anchor)
             case _:
                 month = (self.month or anchor.month) - 1
                 yield from self.months(anchor.year * 12 + month, first, self.interval * 12, anchor)
 
-    def months(self, origin: int, first: date, step: int, anchor: date | None = None) -> Iterator[list[date]]:
+    def months(self, origin: int, first: date, step: int, anchor: date) -> Iterator[list[date]]:
         """Yield the days of every nth month, starting with the one that contains `first`."""
         begin = max(0, (first.year * 12 + first.month - 1 - origin) // step)
         for nth in count(begin):
@@ -90,8 +90,8 @@ class Periodic:
                 return
             yield self.days_of_month(number // 12, number % 12 + 1, anchor)
 
-    def days_of_month(self, year: int, month: int, anchor: date | None) -> list[date]:
-        """Return the days of one month."""
+    def days_of_month(self, year: int, month: int, anchor: date) -> list[date]:
+        """Return the days of one month; a day that the rule does not name is that of the anchor."""
         last = (date(year + month // 12, month % 12 + 1, 1) - timedelta(days=1)).day
         if self.nth is not None:
             weekday = self.weekdays[0]
@@ -100,7 +100,7 @@ class Periodic:
                 return [end - timedelta(days=(end.weekday() - weekday) % 7)]
             day = 1 + (weekday - date(year, month, 1).weekday()) % 7 + 7 * (self.nth - 1)
             return [date(year, month, day)] if day <= last else []
-        wanted = self.day or (anchor.day if anchor else 1)
+        wanted = self.day or anchor.day
         return [date(year, month, last if wanted == -1 else min(wanted, last))]
 
     def firing_times(self, after: datetime, zone: ZoneInfo, anchor: date) -> Iterator[datetime]:
@@ -117,10 +117,10 @@ class Periodic:
         """Describe the rule in English; a day that it does not name is that on which it starts."""
         times = " and ".join(clock.strftime("%H:%M") for clock in self.at)
         unit = f"every {self.every}" if self.interval == 1 else f"every {self.interval} {self.every}s"
-        return f"{unit.capitalize()}{self.on(anchor)} at {times}"
+        return f"{unit.capitalize()}{self.describe_days(anchor)} at {times}"
 
-    def on(self, anchor: date) -> str:
-        """Describe the days of the unit."""
+    def describe_days(self, anchor: date) -> str:
+        """Describe on which days of the week, month or year it fires."""
         if self.every == "day":
             return ""
         if self.every == "week":
@@ -148,7 +148,7 @@ MONTHS = (
 )
 
 
-def plus(day: date, days: int) -> date | None:
+def add_days(day: date, days: int) -> date | None:
     """Return the day a number of days later; None after the last supported day."""
     return day + timedelta(days=days) if days <= (LAST_DAY - day).days else None
 
@@ -156,15 +156,15 @@ def plus(day: date, days: int) -> date | None:
 def parse_periodic(text: str) -> tuple[Periodic, ZoneInfo | None]:
     """Parse a rule written as JSON."""
     try:
-        found = json.loads(text)
+        written = json.loads(text)
     except (ValueError, RecursionError) as error:
         at = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
         raise InvalidArgument(f"rule: is not JSON{at}") from None
-    fields = RuleFields(found)
+    fields = RuleFields(written)
     every = fields.one_of("every", EVERY)
     interval = fields.number("interval", 1, MAX_INTERVAL) or 1
     at = fields.times("at")
-    zone = parse_zone("rule.tz", found["tz"]) if "tz" in found else None
+    zone = parse_zone("rule.tz", written["tz"]) if "tz" in written else None
     weekdays = fields.weekdays("weekdays" if every == "week" else "weekday")
     day = fields.day("day") if every in ("month", "year") else None
     nth = fields.nth("nth") if every in ("month", "year") else None
@@ -191,18 +191,18 @@ ALLOWED = {
 class RuleFields:
     """The fields of a periodic rule; every method validates one field and names it in the error."""
 
-    found: Mapping[str, Any]
+    written: Mapping[str, Any]
 
     def one_of(self, name: str, choices: Sequence[str]) -> str:
         """Return a field that must be one of these values."""
-        value = self.found.get(name)
+        value = self.written.get(name)
         if not isinstance(value, str) or value not in choices:
             raise InvalidArgument(f"rule.{name}: must be {', '.join(choices[:-1])} or {choices[-1]}, not {value!r}")
         return value
 
     def number(self, name: str, minimum: int, maximum: int) -> int | None:
         """Return an integer field; None when it is missing."""
-        value = self.found.get(name)
+        value = self.written.get(name)
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
@@ -211,7 +211,7 @@ class RuleFields:
 
     def times(self, name: str) -> tuple[time, ...]:
         """Return times of day, in order."""
-        value = self.found.get(name)
+        value = self.written.get(name)
         values = cast("list[object]", value) if isinstance(value, list) else [cast("object", value)]
         if not 1 <= len(values) <= MAX_TIMES:
             raise InvalidArgument(f"rule.{name}: has {len(values)} times, must have 1 to {MAX_TIMES}")
@@ -225,7 +225,7 @@ class RuleFields:
 
     def weekdays(self, name: str) -> tuple[int, ...]:
         """Return days of the week; empty when they are missing."""
-        value = self.found.get(name)
+        value = self.written.get(name)
         if value is None:
             return ()
         values = (
@@ -237,14 +237,14 @@ class RuleFields:
 
     def day(self, name: str) -> int | None:
         """Return a day of the month; -1 is the last."""
-        return -1 if self.found.get(name) == "last" else self.number(name, 1, 31)
+        return -1 if self.written.get(name) == "last" else self.number(name, 1, 31)
 
     def nth(self, name: str) -> int | None:
         """Return which of the weekdays; -1 is the last."""
-        return -1 if self.found.get(name) == "last" else self.number(name, 1, 5)
+        return -1 if self.written.get(name) == "last" else self.number(name, 1, 5)
 
     def reject_unknown(self, names: set[str]) -> None:
         """Raise InvalidArgument for any other field."""
-        others = sorted(set(self.found) - names)
+        others = sorted(set(self.written) - names)
         if others:
             raise InvalidArgument(f"rule.{others[0]}: unknown field; valid: {', '.join(sorted(names))}")

@@ -83,7 +83,7 @@ class RuleDescription:
 
 @dataclass(frozen=True)
 class PlannedRuns:
-    """The runs to create, and when to plan again."""
+    """What a plan becomes: the runs to create, and when to plan again."""
 
     firings: Sequence[Firing]
     planned_until: datetime | None
@@ -159,7 +159,12 @@ def find_missed_reason(schedule: PlanningInput, at: datetime) -> ClosingReason |
 def missed_ranges(
     schedule: PlanningInput, rule: Rule, zone: ZoneInfo, max_missed: int
 ) -> tuple[Sequence[MissedRange], datetime | None]:
-    """Return missed firings except the latest, as ranges; and the instant after which firings get runs."""
+    """Return missed firings except the latest, as ranges; and the instant after which firings get runs.
+
+    A rule fires every hour. It is planned until 00:00, was paused at 03:30 and resumed at 07:30; it is 20:30, and the
+    latest four, from 17:00 on, get runs. The ranges: from 01:00 to before 04:00 DUE_BEFORE_PAUSE, from there to before
+    08:00 PAUSED, from there to before 17:00 TOO_MANY.
+    """
     after = schedule.planned_until
     cutoff = find_cutoff(schedule, rule, zone, max_missed)
     if cutoff is None:
@@ -194,6 +199,7 @@ def find_cutoff(schedule: PlanningInput, rule: Rule, zone: ZoneInfo, max_missed:
     """
 
     def fits(after: datetime | None) -> bool:
+        """Were at most `max_missed` firings missed after this instant?"""
         for number, at in enumerate(rule.firing_times(schedule.not_before, zone, after=after)):
             if at > schedule.now:
                 return True

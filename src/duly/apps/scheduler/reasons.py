@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from duly.apps.scheduler.messages import DEFAULT_LANGUAGE, translate
 
-SEPARATOR = "; "  # as in the statement close_missed_runs
+SEPARATOR = "; "  # as in the statements close_missed_runs and supersede_reminders
 
 
 class ClosingReason(StrEnum):

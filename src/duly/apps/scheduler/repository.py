@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 from duly.apps.scheduler.model import (
     BEGINNING,
     END,
+    MAX_ID,
     Answer,
     CatchUp,
     DueRun,
@@ -141,7 +142,7 @@ async def list_runs(
     schedule_id: int | None = None,
     status: RunStatus | None = None,
     between: tuple[datetime, datetime] = (BEGINNING, END),
-    before: tuple[datetime, int] = (END, 2**63 - 1),
+    before: tuple[datetime, int] = (END, MAX_ID),
     limit: int = 100,
 ) -> Sequence[Run]:
     """Return a page of this user's runs."""

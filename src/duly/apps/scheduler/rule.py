@@ -136,7 +136,7 @@ class Rule:
 
 
 def coarsest_period_unit(recurrence: Recurrence, anchor: date) -> PeriodUnit:
-    """Return the coarsest unit in which a rule never fires twice.
+    """Return the coarsest unit in which a rule never fires twice: months for every fifth week, and for every month.
 
     For a rule that counts from its first day, every day until the last is checked. For any other, the days depend only
     on the length and the first weekday of a year, so that every combination of a year and the next is enough.

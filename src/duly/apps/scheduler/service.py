@@ -13,6 +13,7 @@ from duly.apps.scheduler import repository
 from duly.apps.scheduler.model import (
     BEGINNING,
     END,
+    MAX_ID,
     MAX_KEY_LENGTH,
     Answer,
     Expense,
@@ -176,7 +177,7 @@ async def list_runs(
     limit: int = 100,
 ) -> Page[Run]:
     """Return a page of this user's runs, the latest first."""
-    before = (END, 2**63 - 1) if cursor is None else decode_cursor(cursor, datetime.fromisoformat, int)
+    before = (END, MAX_ID) if cursor is None else decode_cursor(cursor, datetime.fromisoformat, int)
     async with pool.transaction() as connection:
         rows = await repository.list_runs(
             connection,
@@ -305,7 +306,7 @@ async def fetch_run(connection: Connection, user_id: UserScope, run_id: int) -> 
 
 def valid_id_or_zero(number: int) -> int:
     """Return an id that fits a bigint; 0, which no row has, for any other number."""
-    return number if 0 < number < 2**63 else 0
+    return number if 0 < number <= MAX_ID else 0
 
 
 def with_normalized_amount(answer: Answer) -> Answer:

@@ -47,8 +47,8 @@ class RunSituation:
     answered_at: datetime | None
     reversed_at: datetime | None  # when the expense was reversed
     reminded_at: datetime | None  # the latest time
-    is_due: bool  # is its reminder to be written?
-    missed_reason: str | None  # why it will be closed as missed instead
+    is_due: bool  # is it in the view scheduler.due_runs?
+    missed_reason: str | None  # if due: why it will be closed as missed, and not reminded of
     is_closing: bool | None  # is its schedule archived, with open runs to cancel?
     ahead: int  # due runs that go first
     is_locked: bool  # due, and another transaction has the row locked

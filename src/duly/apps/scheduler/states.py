@@ -16,4 +16,4 @@ from duly.db.queries import load_queries
 from duly.lease.operations import LeaseTable
 
 SQL = load_queries(__file__, "lease.sql")
-PLAN = LeaseTable(("scheduler", "job_plans"), SQL, key="job_id")
+PLAN_TABLE = LeaseTable(("scheduler", "job_plans"), SQL, key="job_id")

@@ -21,7 +21,7 @@ from duly.apps.scheduler.limits import REMINDER_BATCH_SIZE
 from duly.apps.scheduler.planning import HORIZON, Firing, PlannedRuns, PlanningInput, fires_at, plan_runs
 from duly.apps.scheduler.reasons import ClosingReason
 from duly.apps.scheduler.reminder import reminder_payload
-from duly.apps.scheduler.states import PLAN
+from duly.apps.scheduler.states import PLAN_TABLE
 from duly.db.rows import Connection, Row
 from duly.executors.call import Call
 from duly.lease.operations import Lease, claim_expired_rows, claim_rows, settle_rows
@@ -36,7 +36,7 @@ class ScheduleWork(Work):
     """Creates the next runs of schedules, and writes the messages of reminders that are due."""
 
     name = "scheduler"
-    table = PLAN
+    table = PLAN_TABLE
     has_unleased_work = True
 
     def __init__(self, tuning: Tuning, *, horizon: timedelta = HORIZON) -> None:
@@ -48,7 +48,7 @@ class ScheduleWork(Work):
     ) -> list[Lease]:
         """Claim plans that are due, with the inputs for planning."""
         leases = await claim_rows(
-            connection, PLAN, worker_id, lease_seconds=self.tuning.lease_seconds, limit=limit, keys=keys
+            connection, PLAN_TABLE, worker_id, lease_seconds=self.tuning.lease_seconds, limit=limit, keys=keys
         )
         inputs = await repository.find_planning_inputs(connection, [lease.key for lease in leases])
         return with_planning_inputs(leases, inputs)
@@ -59,7 +59,7 @@ class ScheduleWork(Work):
         """Claim plans whose lease expired."""
         leases = await claim_expired_rows(
             connection,
-            PLAN,
+            PLAN_TABLE,
             worker_id,
             lease_seconds=self.tuning.lease_seconds,
             max_starts=self.tuning.max_starts,
@@ -88,7 +88,7 @@ class ScheduleWork(Work):
         ours = await self.settle_planned(connection, planned) if planned else frozenset[Any]()
         if failed:
             reasons = [failure_reason(outcome) for _, outcome in failed]
-            statement = PLAN.statements.settle_stuck
+            statement = PLAN_TABLE.statements.settle_stuck
             ours |= await settle_rows(connection, [lease for lease, _ in failed], statement, last_error=reasons)
             for (lease, _), reason in zip(failed, reasons, strict=True):
                 log.warning("schedule.plan_failed", schedule_id=lease.key, reason=reason)
@@ -101,7 +101,7 @@ class ScheduleWork(Work):
         ours = await settle_rows(
             connection,
             [lease for lease, _ in planned],
-            PLAN.statements.settle_waiting,
+            PLAN_TABLE.statements.settle_waiting,
             plan_at=[each.plan_at for _, each in planned],
             next_at=[each.next_at for _, each in planned],
             planned_until=[each.planned_until for _, each in planned],
@@ -126,7 +126,7 @@ class ScheduleWork(Work):
         try:
             async with connection.transaction():
                 await repository.ensure_partitions(connection)
-        except LockNotAvailable:  # a dump, say: until a later round makes the month its runs lie in the edge
+        except LockNotAvailable:  # a dump, say: runs lie in the future partition until a later round creates the month
             log.info("partitions.locked", table="scheduler.job_runs")
         return 0
 

@@ -5,7 +5,7 @@ A plan has no timeline; its schedule and its runs have one.
 
 import pytest
 
-from duly.apps.scheduler.states import PLAN
+from duly.apps.scheduler.states import PLAN_TABLE
 from duly.lease.operations import claim_expired_rows, quarantine_rows
 from tests.fast.lease.test_lease import LEASE, Admin, add_rows, claim_rows, read_column
 from tests.support.conformance.every_table import *  # noqa: F403
@@ -35,10 +35,10 @@ async def test_plan_over_the_maximum_of_starts_is_stuck_with_a_reason(
     await claim_rows(connection, shape)
     for _ in range(2):
         clock.advance(LEASE + 1)
-        await claim_expired_rows(connection, PLAN, "worker-1", lease_seconds=LEASE, max_starts=3)
+        await claim_expired_rows(connection, PLAN_TABLE, "worker-1", lease_seconds=LEASE, max_starts=3)
     clock.advance(LEASE + 1)
-    assert await claim_expired_rows(connection, PLAN, "worker-1", lease_seconds=LEASE, max_starts=3) == []
-    (row,) = await quarantine_rows(connection, PLAN, max_starts=3)
+    assert await claim_expired_rows(connection, PLAN_TABLE, "worker-1", lease_seconds=LEASE, max_starts=3) == []
+    (row,) = await quarantine_rows(connection, PLAN_TABLE, max_starts=3)
     assert row["state"] == "stuck"
     assert row["last_error"].startswith("The worker died each time it planned this schedule.")
     assert sorted(read_column(admin, shape, "starts")) == [0, 3]

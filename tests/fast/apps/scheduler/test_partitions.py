@@ -1,4 +1,4 @@
-"""Monthly partitions between two edges: made from the edges, dropped into them, guarded, without a gap."""
+"""Monthly partitions between two open-ended ones: split off these, dropped, guarded, without a gap."""
 
 import psycopg
 import pytest
@@ -81,8 +81,8 @@ async def test_a_gap_is_reported_and_filled(schedules: ScheduleActions) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ("drop table scheduler.job_runs_future", "is not the future edge"),
-        ("drop table scheduler.job_runs_past", "is not the past edge"),
+        ("drop table scheduler.job_runs_future", "is not the future partition"),
+        ("drop table scheduler.job_runs_past", "is not the past partition"),
         ("create table scheduler.other partition of scheduler.job_runs default", "is no range of time"),
         ("drop trigger job_runs_limits on scheduler.job_runs_future", "lacks a trigger"),
     ],

@@ -53,7 +53,7 @@ def create_partitions(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Create missing months, and move their runs there from the past or future edge.
+    """Create missing months, and move their runs there from the past or future partition.
 
     The months have no gap: those between the given one and the existing ones are created, too.
 

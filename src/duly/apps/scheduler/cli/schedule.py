@@ -13,7 +13,16 @@ from duly.accounts import service as accounts
 from duly.apps.scheduler import service
 from duly.apps.scheduler.cli import schedule_runs
 from duly.apps.scheduler.cli.schedule_runs import Category, Merchant, Note, ScheduleId, to_document
-from duly.apps.scheduler.model import CatchUp, ExpenseTemplate, NewSchedule, Run, RunStatus, Schedule, ScheduleStatus
+from duly.apps.scheduler.model import (
+    MAX_ADVANCE_MINUTES,
+    CatchUp,
+    ExpenseTemplate,
+    NewSchedule,
+    Run,
+    RunStatus,
+    Schedule,
+    ScheduleStatus,
+)
 from duly.apps.scheduler.planning import RuleDescription, describe_rule
 from duly.apps.scheduler.rule import parse_rule
 from duly.apps.scheduler.seed import SAMPLE_UID, seed
@@ -57,7 +66,7 @@ def add_schedule(
     rule: Annotated[str, typer.Option(help=RULE_HELP)],
     first_run_at: FirstRunAt = None,
     description: Description = None,
-    advance: Annotated[int, typer.Option(min=0, max=10_080, metavar="MIN", help=ADVANCE_HELP)] = 0,
+    advance: Annotated[int, typer.Option(min=0, max=MAX_ADVANCE_MINUTES, metavar="MIN", help=ADVANCE_HELP)] = 0,
     channel: Annotated[ChannelName, typer.Option(help=CHANNEL_HELP)] = "telegram",
     catch_up: Annotated[CatchUpName, typer.Option(help=CATCH_UP_HELP)] = "latest",
     amount: Amount = None,
@@ -103,7 +112,9 @@ def edit_schedule(
     rule: Annotated[str | None, typer.Option(help=RULE_HELP)] = None,
     first_run_at: FirstRunAt = None,
     description: Description = None,
-    advance: Annotated[int | None, typer.Option(min=0, max=10_080, metavar="MIN", help=ADVANCE_HELP)] = None,
+    advance: Annotated[
+        int | None, typer.Option(min=0, max=MAX_ADVANCE_MINUTES, metavar="MIN", help=ADVANCE_HELP)
+    ] = None,
     channel: Annotated[ChannelName | None, typer.Option(help=CHANNEL_HELP)] = None,
     catch_up: Annotated[CatchUpName | None, typer.Option(help=CATCH_UP_HELP)] = None,
     amount: Amount = None,

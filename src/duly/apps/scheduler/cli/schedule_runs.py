@@ -11,7 +11,7 @@ import typer
 
 from duly.apps.scheduler import service
 from duly.apps.scheduler.explain import explain
-from duly.apps.scheduler.model import Action, Answer, Run, RunStatus, parse_receipt
+from duly.apps.scheduler.model import MAX_ID, MAX_SNOOZE_MINUTES, Action, Answer, Run, RunStatus, parse_receipt
 from duly.apps.scheduler.reasons import describe_reason
 from duly.cli.database_call import call_as_api
 from duly.cli.options import Cursor, Json, Limit, OnlyUser
@@ -28,8 +28,8 @@ app = typer.Typer()
 
 RunStatusName = Literal["pending", "sent", "snoozed", "confirmed", "skipped", "cancelled"]
 ActionName = Literal["complete", "skip", "snooze", "cancel"]
-ScheduleId = Annotated[int, typer.Argument(min=1, max=2**63 - 1, metavar="ID", help="Id of the schedule.")]
-RunId = Annotated[int, typer.Argument(min=1, max=2**63 - 1, metavar="RUN", help="Id of the run.")]
+ScheduleId = Annotated[int, typer.Argument(min=1, max=MAX_ID, metavar="ID", help="Id of the schedule.")]
+RunId = Annotated[int, typer.Argument(min=1, max=MAX_ID, metavar="RUN", help="Id of the run.")]
 Category = Annotated[str | None, typer.Option(help="Category of the expense.")]
 Merchant = Annotated[str | None, typer.Option(help="Recipient of the payment.")]
 Note = Annotated[str | None, typer.Option(help="A note on the expense.")]
@@ -37,7 +37,7 @@ Note = Annotated[str | None, typer.Option(help="A note on the expense.")]
 
 @app.command("fire")
 def fire_schedule(schedule: ScheduleId, as_json: Json = False) -> None:
-    """Create a run now, in addition to those of the rule; at most one per minute.
+    """Create a run now, besides those of its rule; a second call in the same minute returns the first run.
 
     Example: duly schedule fire 7
     """
@@ -50,7 +50,7 @@ def fire_schedule(schedule: ScheduleId, as_json: Json = False) -> None:
 @app.command("runs")
 def list_runs(
     schedule: Annotated[
-        int | None, typer.Argument(min=1, max=2**63 - 1, metavar="ID", help="Only runs of this schedule.")
+        int | None, typer.Argument(min=1, max=MAX_ID, metavar="ID", help="Only runs of this schedule.")
     ] = None,
     user: OnlyUser = None,
     status: Annotated[RunStatusName | None, typer.Option(help="Only this status.")] = None,
@@ -78,7 +78,10 @@ def list_runs(
 
 @app.command("missed")
 def list_missed(schedule: ScheduleId, limit: Limit = 20, cursor: Cursor = None, as_json: Json = False) -> None:
-    """List missed periods without a run, the earliest first; they exist if more than a hundred were missed at once.
+    """List missed periods that have no run, the earliest first: see duly schedule runs for the others.
+
+    Of more than a hundred that were missed at once, only the latest hundred get a run; and none that were missed before
+    the rule was changed.
 
     Example: duly schedule missed 7
     """
@@ -88,7 +91,7 @@ def list_missed(schedule: ScheduleId, limit: Limit = 20, cursor: Cursor = None, 
 
 @app.command("upcoming")
 def list_upcoming(user: OnlyUser = None, limit: Limit = 20, as_json: Json = False) -> None:
-    """List open runs and future times that have no run yet, the soonest first.
+    """List open runs, and of each active schedule the next time that has no run yet, the soonest first.
 
     Example: duly schedule upcoming --user anna
     """
@@ -108,7 +111,7 @@ def answer_run(
         str | None, typer.Option(help="Idempotency key: the same answer again returns the first. Default: a new one.")
     ] = None,
     minutes: Annotated[
-        int | None, typer.Option(min=1, max=10_080, help="With snooze: how many minutes. Default: 60.")
+        int | None, typer.Option(min=1, max=MAX_SNOOZE_MINUTES, help="With snooze: how many minutes. Default: 60.")
     ] = None,
     amount: Annotated[
         str | None, typer.Option(help="With complete: the amount paid, if it differs from that of the schedule.")

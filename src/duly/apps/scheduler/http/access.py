@@ -6,8 +6,7 @@ from fastapi import Depends, Header, Path, Request, Response, status
 
 from duly.accounts import Person
 from duly.accounts.service import require_person
-from duly.apps.scheduler.http.requests import MAX_ID
-from duly.apps.scheduler.model import MAX_KEY_LENGTH
+from duly.apps.scheduler.model import MAX_ID, MAX_KEY_LENGTH
 from duly.apps.scheduler.service import require_user_id
 from duly.http.auth import PersonAccessRule, require_uid
 from duly.outcomes import Creation, Existing

@@ -102,7 +102,7 @@ async def get_calendar(
     pool: PoolDep,
     if_none_match: Annotated[str | None, Header(alias="If-None-Match", description="ETag of the cached copy.")] = None,
 ) -> Response:
-    """Runs and days of the last 30 days, firings and days of the next 90, as iCalendar; needs no API key."""
+    """Runs of the last 30 days, firings of the next 90, and other events of both, as iCalendar; needs no API key."""
     person = await find_calendar(pool, token)
     if person is None:
         raise NotFound("no calendar has this address; it may have been revoked")
@@ -139,16 +139,16 @@ def to_appointments(events: Iterable[CalendarEvent], zone: ZoneInfo) -> Iterator
         )
 
 
-def render_feed(schedules: list[Schedule], runs: list[Run], shifts: Iterable[Appointment], at: datetime) -> bytes:
+def render_feed(schedules: list[Schedule], runs: list[Run], appointments: Iterable[Appointment], at: datetime) -> bytes:
     """Render the feed as of a time, with at most MAX_EVENTS events: those nearest to that time.
 
-    Runs, firings and shifts compete for them alike, past or future.
+    Runs, firings and appointments compete for them alike, past or future.
     """
     recent = recent_runs(runs, at)
     coming = upcoming_firings(schedules, runs, at, MAX_EVENTS - len(recent))
     events = chain[tuple[datetime, str, Run | Firing | Appointment]](
         ((each.scheduled_at, event_uid(each), each) for each in (*recent, *coming)),
-        ((each.starts_at, each.uid, each) for each in shifts),
+        ((each.starts_at, each.uid, each) for each in appointments),
     )
     kept = [each for _, _, each in nsmallest(MAX_EVENTS, events, key=lambda event: (abs(event[0] - at), event[1]))]
     return render_calendar(

@@ -13,6 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 from duly.apps.scheduler.model import (
     MAX_ADVANCE_MINUTES,
     MAX_DESCRIPTION_LENGTH,
+    MAX_ID,
     MAX_KEY_LENGTH,
     MAX_NAME_LENGTH,
     MAX_NOTE_LENGTH,
@@ -28,9 +29,6 @@ from duly.apps.scheduler.rule import MAX_RULE_LENGTH
 from duly.errors import InvalidArgument
 from duly.http.job_models import DueTime, Payload
 from duly.http.types import Limit, PageQuery, RequestModel
-
-MAX_ID = 2**63 - 1
-
 
 # Value types ----------------------------------------------------------------------------------------------------------
 

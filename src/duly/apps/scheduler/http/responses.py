@@ -17,7 +17,7 @@ def format_amount(amount: object) -> object:
 
 
 AmountText = Annotated[str, BeforeValidator(format_amount), Field(examples=["9.99"])]
-ScheduleId = Annotated[int, Field(validation_alias=AliasChoices("schedule_id", "job_id"))]
+JobId = Annotated[int, Field(validation_alias=AliasChoices("schedule_id", "job_id"))]
 Reason = Annotated[str, BeforeValidator(describe_reason)]
 
 
@@ -78,7 +78,7 @@ class RunSummary(ResponseModel):
     """A run in a list."""
 
     id: int
-    job_id: ScheduleId
+    job_id: JobId
     name: str
     period_key: str
     scheduled_at: Instant
@@ -115,7 +115,7 @@ class ReceiptResponse(ResponseModel):
 
     confirmation_id: int
     job_run_id: int
-    job_id: ScheduleId
+    job_id: JobId
     period_key: str
     action: Action
     idempotency_key: str
@@ -141,7 +141,7 @@ class RunPage(ResponseModel):
 class MissedPeriodResponse(ResponseModel):
     """A missed period without a run."""
 
-    job_id: ScheduleId
+    job_id: JobId
     period_key: str
     scheduled_at: Instant
     reason: Reason
@@ -157,7 +157,7 @@ class MissedPeriodPage(ResponseModel):
 class UpcomingRunResponse(ResponseModel):
     """An open run, or a firing without a run yet."""
 
-    job_id: ScheduleId
+    job_id: JobId
     name: str
     channel: str
     job_run_id: int | None
