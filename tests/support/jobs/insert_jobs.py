@@ -13,8 +13,8 @@ from duly.jobs.model import JobRequest
 
 INSERT_JOBS = sql.SQL("""
     select id, outcome from ledger.enqueue_many(
-        org => %(org)s, type => %(type)s, payloads => %(payloads)s::jsonb[], keys => %(idempotency_keys)s::text[],
-        queue => %(queue)s, priorities => %(priorities)s::integer[], run_ats => %(run_ats)s::timestamptz[],
+        org => %(org)s, type => %(type)s, payloads => array(select jsonb_array_elements(%(payloads)s::text::jsonb)),
+        keys => %(idempotency_keys)s::text[], queue => %(queue)s, priorities => %(priorities)s::integer[], run_ats => %(run_ats)s::timestamptz[],
         delay_seconds => %(delay_seconds)s, max_attempts => %(max_attempts)s, backoff_policy => %(backoff_policy)s,
         backoff_base_seconds => %(backoff_base_seconds)s, backoff_cap_seconds => %(backoff_cap_seconds)s,
         timeout_seconds => %(timeout_seconds)s, retain_for => make_interval(secs => %(retain_seconds)s),
@@ -33,7 +33,7 @@ async def insert_jobs(
 ) -> Sequence[Row]:
     """Insert jobs that differ from this request in payload, key and time; return rows in the order of the payloads."""
     parameters = insert_parameters(request) | {
-        "payloads": [json.dumps(payload) for payload in payloads],  # binding Jsonb objects one by one is slower
+        "payloads": json.dumps(payloads),  # as one text: binding them one by one is slower
         "idempotency_keys": None if idempotency_keys is None else list(idempotency_keys),
         "run_ats": None if run_ats is None else list(run_ats),
         "priorities": [request.options.priority] * len(payloads) if request.options.priority else None,
