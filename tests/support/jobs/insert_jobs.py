@@ -14,7 +14,8 @@ from duly.jobs.model import JobRequest
 INSERT_JOBS = sql.SQL("""
     select id, outcome from ledger.enqueue_many(
         org => %(org)s, type => %(type)s, payloads => array(select jsonb_array_elements(%(payloads)s::text::jsonb)),
-        keys => %(idempotency_keys)s::text[], queue => %(queue)s, priorities => %(priorities)s::integer[], run_ats => %(run_ats)s::timestamptz[],
+        keys => %(idempotency_keys)s::text[], queue => %(queue)s,
+        priorities => %(priorities)s::integer[], run_ats => %(run_ats)s::timestamptz[],
         delay_seconds => %(delay_seconds)s, max_attempts => %(max_attempts)s, backoff_policy => %(backoff_policy)s,
         backoff_base_seconds => %(backoff_base_seconds)s, backoff_cap_seconds => %(backoff_cap_seconds)s,
         timeout_seconds => %(timeout_seconds)s, retain_for => make_interval(secs => %(retain_seconds)s),
