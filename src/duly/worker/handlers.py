@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from duly.crashpoint import crashpoint
@@ -52,40 +53,25 @@ class OutcomeLatch:
             return is_first
 
 
+@dataclass(eq=False, slots=True)
 class HeldRow:
     """A claimed row and the state of its handler, shared by the control loop, the handlers' loop and threads."""
 
-    __slots__ = (
-        "began_at",
-        "has_ended",
-        "has_task_started",
-        "is_loss_logged",
-        "lease",
-        "outcome_latch",
-        "stop_signal",
-        "task",
-        "thread_id",
-        "timer",
-        "watched_lease",
-        "work",
-    )
-
-    def __init__(self, work: Work, lease: Lease) -> None:
-        self.work = work
-        self.lease = lease
-        # Written on the control loop
-        self.watched_lease: WatchedLease | None = None
-        self.is_loss_logged = False
-        # Written on the handlers' loop; handlers in threads read the stop signal
-        self.stop_signal = StopSignal()
-        self.task: asyncio.Task[None] | Future[None] | None = None
-        self.timer: asyncio.TimerHandle | None = None  # the time limit of a thread
-        self.has_task_started = False  # then its task handles its own cancellation
-        # Written where the handler runs, which may be a thread, and read on both loops
-        self.began_at: float | None = None  # our monotonic clock; None while it waits for an executor
-        self.thread_id: int | None = None  # of the thread it runs in, if any
-        self.outcome_latch = OutcomeLatch()
-        self.has_ended = False  # the handler no longer runs; never unset
+    work: Work
+    lease: Lease
+    # Written on the control loop
+    watched_lease: WatchedLease | None = None
+    is_loss_logged: bool = False
+    # Written on the handlers' loop; handlers in threads read the stop signal
+    stop_signal: StopSignal = field(default_factory=StopSignal)
+    task: asyncio.Task[None] | Future[None] | None = None
+    timer: asyncio.TimerHandle | None = None  # the time limit of a thread
+    has_task_started: bool = False  # then its task handles its own cancellation
+    # Written where the handler runs, which may be a thread, and read on both loops
+    began_at: float | None = None  # our monotonic clock; None while it waits for an executor
+    thread_id: int | None = None  # of the thread it runs in, if any
+    outcome_latch: OutcomeLatch = field(default_factory=OutcomeLatch)
+    has_ended: bool = False  # the handler no longer runs; never unset
 
 
 class RunReport(NamedTuple):
