@@ -116,7 +116,7 @@ def test_example_reader_of_the_document_finds_no_difference_in_a_sound_database(
 @pytest.mark.breaks_invariants
 def test_example_reader_of_the_document_finds_planted_differences(document: dict[str, Any], admin: Admin) -> None:
     admin.execute("alter table duly.workers alter column pid type integer")
-    admin.execute("alter table ledger.job drop column stage")
+    admin.execute("alter table ledger.job drop column stage cascade")
     admin.execute("alter table posts.posts add extra text")
     admin.execute(
         "insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'reminder', '{}')"
