@@ -25,7 +25,7 @@ CHECKED_PACKAGES = (
 )
 CATALOGUE_TESTS = ("test_demo", "test_contract_story")
 SCHEMAS = [schema for several in CONTRACTS.values() for schema in several]
-TABLE = re.compile(r'\b(?:from|join)\s+((?:"\w+"|\w+)\.\w+)')
+TABLE = re.compile(r'\b(?:from|join)\s+((?:"\w+"|\w+)\.\w+\b)(?!\()')
 MACHINE = re.compile(r"machine = '(\w+)'")
 # The two clocks, in the words of the contract and in those of a test, and the table that moves them; nothing else.
 CLOCK = re.compile(

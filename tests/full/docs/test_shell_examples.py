@@ -36,7 +36,7 @@ REFUSED = {
 }
 # Answers over HTTP that are refusals, block by block: what the page wants to show.
 PROBLEMS = {
-    """curl -s $API/v1/jobs --json '{"type": "thumbnail", "priority": 1000, "prioritty": 1}'""": "INVALID_ARGUMENT",
+    """curl -s $API/v1/jobs --json '{"type": "thumbnail", "max_attempts": 0, "prioritty": 1}'""": "INVALID_ARGUMENT",
     "curl -s -i $API/v1/jobs": "UNAUTHORIZED",
     "curl -s $API/v1/createPostIntent": "ALREADY_POSTED",
 }

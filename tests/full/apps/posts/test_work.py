@@ -232,6 +232,7 @@ GIVEN = {
     "owner": ("text", "'worker-1/token'"),
     "limit": ("bigint", "100"),
     "viewer": ("text", "'author7'"),
+    "private_viewer": ("text", "'author7'"),
     "author": ("text", "'author7'"),
     "caption": ("text", "'another'"),
     "texts": ("jsonb", """'{"en": "out"}'"""),
