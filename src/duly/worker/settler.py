@@ -77,7 +77,7 @@ class Settler:
     def is_left_to_expire(self, row: HeldRow, outcome: object) -> bool:
         """Return whether to leave a row unreleased: its lease ran out, and this work type renews none.
 
-        The expiry counts the start, as a release would not: else the row would start for ever.
+        The expiry counts the start. A release would not, and the row would be started for ever.
         """
         is_lost = row.watched_lease is not None and row.watched_lease.lost_reason is not None
         return is_lost and isinstance(outcome, Released) and not self.held.heartbeat.is_renewing

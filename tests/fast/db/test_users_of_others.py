@@ -22,7 +22,6 @@ set role {owner};
 create table "user".users (id bigint primary key, email text not null unique);
 insert into "user".users (id, email) values (5, 'anna@example.org'), (7, 'bo@example.org');
 create function "user".touch() returns int language sql return 1;
-grant select on "user".users to public;
 reset role;
 """
 SCHEDULE = """
