@@ -474,10 +474,11 @@ create index idx_expenses__user_id_occurred_at on expense.expenses (user_id, occ
 -- written. Both are in db/functions.sql.
 --
 -- Triggers, beside those of guards.sql (state machine and timeline) and those that set updated_at:
---   scheduler.jobs        jobs_limits_insert, jobs_limits_update, jobs_create_plan, jobs_change_plan
+--   scheduler.jobs        jobs_person, jobs_limits_insert, jobs_limits_update, jobs_create_plan, jobs_change_plan
 --   scheduler.job_runs    job_runs_key, job_runs_remind_at, job_runs_delete_key, job_runs_limits
 --   expense.expenses      is_append_only, is_not_emptied, expenses_reversal
---   tables of the engine  users_follow_zone on "user".users, outbox_note_sent on duly.outbox
+--   duly.person           person_user_id, person_user, person_link_user, person_follow_zone
+--   duly.outbox           outbox_note_sent
 --
 -- Errors, which db/error_table.py translates: DU001 illegal transition (guards.sql), DU002 key reused, DU005 no such
 -- run, DU006 answered already, DU007 closed without an answer, DU008 nothing to reverse, DU009 reminder not sent, DU010

@@ -3,7 +3,7 @@
 from uuid import UUID, uuid4
 
 from duly.apps.posts import service
-from duly.apps.posts.explain import explain
+from duly.apps.posts.explain import PostSituation, explain, find_situation
 from duly.apps.posts.model import Intent, Post, PostStatus
 from duly.storage import clean_photo
 from tools.demo.stage import Stage
@@ -19,6 +19,7 @@ async def run_post_chapter(stage: Stage) -> None:
     image = await service.upload_image(stage.pool, stage.objects, author, photo)
     made = await service.create_intent(stage.pool, stage.objects, Intent(author, image, CAPTION, uuid4()))
     key = UUID(str(made.row["postId"]))
+    await until_a_worker_is_seen(stage, key)
     stage.narrator.say(f"Anna posts a photo, fixtures/demo/{PHOTO}: “{CAPTION}” It is not visible yet. `explain` says:")
     stage.narrator.quote((await explain(stage.pool, stage.anna.uid, key, zone=None)).sentence)
     stage.narrator.command("posts", "explain", str(key))
@@ -38,6 +39,17 @@ async def run_post_chapter(stage: Stage) -> None:
     stage.narrator.say("Anna is notified on the console:")
     stage.narrator.quote(stage.printed(message.id))
     stage.narrator.command("notifications", "show", str(message.id))
+
+
+async def until_a_worker_is_seen(stage: Stage, key: UUID) -> None:
+    """Wait for the worker's next sign of life: after the clock was moved the last one looks as if it had vanished."""
+
+    async def fetch() -> PostSituation | None:
+        async with stage.pool.transaction() as connection:
+            situation = await find_situation(connection, key, stage.anna.uid, None)
+        return situation if situation and situation.workers else None
+
+    await stage.until("the worker is seen", fetch, lambda: describe(stage, key))
 
 
 async def until_released(stage: Stage, key: UUID) -> Post:
